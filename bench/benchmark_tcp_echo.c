@@ -42,8 +42,8 @@ static void parse_options(settings_t *settings, char **argv) {
          .help = "1..1000000000 (default 20000)"},
         {"--payload-size", OPTION_NUMBER, &settings->payload_size, 1, 1 << 20,
          .help = "bytes of a message, 1..1048576 (default 64)"},
-        {"--engine", OPTION_CHOICE, &settings->engine, .choices = "auto, uring, libuv",
-         .help = "auto, uring or libuv (default auto)"},
+        {"--engine", OPTION_CHOICE, &settings->engine, .choices = "auto, uring, epoll",
+         .help = "auto, uring or epoll (default auto)"},
         {"--json", OPTION_FLAG, &settings->json, .help = "one JSON object instead of lines"},
     };
     options_parse(
@@ -84,7 +84,7 @@ typedef struct server {
     int status; /* of run, once it has returned */
     atomic_bool returned;
     atomic_ulong opened;
-    _Atomic(const char *) engine; /* asked for on a loop, where it can not be gone */
+    _Atomic(const char *) engine; /* asked for on a loop, where it cannot be gone */
     pthread_t thread;
 } server_t;
 
@@ -175,7 +175,7 @@ static bool client_fail(const client_t *client, unsigned long request, const cha
     return false;
 }
 
-/* No two messages of a run begin alike, so that an old echo can not pass for a new one. */
+/* No two messages of a run begin alike, so that an old echo cannot pass for a new one. */
 static bool client_echo(client_t *client, char *message, char *echo) {
     size_t size = client->settings->payload_size;
     for (unsigned long i = 0; i < client->settings->requests_per_thread; ++i) {
@@ -225,11 +225,11 @@ static void die(const char *what, const char *why) {
 /* Connecting is over for the server too when it has accepted all of them. */
 static void connect_all(server_t *server, client_t *clients, const settings_t *settings, uint16_t port) {
     for (unsigned long i = 0; i < settings->client_threads; ++i) {
-        if (!client_connect(&clients[i], port)) die("a client can not connect", strerror(errno));
+        if (!client_connect(&clients[i], port)) die("a client cannot connect", strerror(errno));
     }
     uint64_t end_ns = clock_ns() + UINT64_C(1000000000) * WAIT_SECONDS;
     while (atomic_load(&server->opened) < settings->client_threads) {
-        if (atomic_load(&server->returned)) exit(1); /* why it can not run has been logged */
+        if (atomic_load(&server->returned)) exit(1); /* why it cannot run has been logged */
         if (clock_ns() > end_ns) die("the clients are not accepted", "timed out");
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
@@ -241,7 +241,7 @@ static bool run_clients(client_t *clients, const settings_t *settings, result_t 
     for (unsigned long i = 0; i < settings->client_threads; ++i) {
         clients[i].start = &start;
         int error = pthread_create(&clients[i].thread, NULL, client_run, &clients[i]);
-        if (error) die("a client's thread can not be started", strerror(error));
+        if (error) die("a client's thread cannot be started", strerror(error));
     }
     uint64_t begin_ns = UINT64_MAX, end_ns = 0;
     static uint64_t buckets[BUCKETS];
@@ -352,7 +352,7 @@ static uint16_t server_start(server_t *server, const settings_t *settings) {
     snprintf(address, sizeof address, "127.0.0.1:%lu", settings->port);
     if (uvhttp_tcp_server_listen(server->tcp, address, &port) != 0) exit(1); /* it has been logged */
     int error = pthread_create(&server->thread, NULL, server_run, server);
-    if (error) die("the server's thread can not be started", strerror(error));
+    if (error) die("the server's thread cannot be started", strerror(error));
     return port;
 }
 

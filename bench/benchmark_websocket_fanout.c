@@ -198,12 +198,12 @@ static void measure(pid_t server, uint16_t port) {
 static void usage(void) {
     puts(
         "usage: benchmark_websocket_fanout [--subscribers N] [--messages N] [--size BYTES] [--window N] [--threads N]\n"
-        "                                  [--engine auto|uring|libuv] [--compression 0|1]");
+        "                                  [--engine auto|uring|epoll] [--compression 0|1]");
     exit(2);
 }
 
 static void parse(int argc, char **argv) {
-    static const char *const engines[] = {"auto", "uring", "libuv"};
+    static const char *const engines[] = {"auto", "uring", "epoll"};
     for (int i = 1; i < argc; i += 2) {
         if (i + 1 == argc) usage();
         int value = atoi(argv[i + 1]);

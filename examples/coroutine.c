@@ -39,7 +39,7 @@ static void fan_out(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     int begun = 0, done = 0;
     while (begun < 3 && uvhttp_coro_spawn(wait_part, &parts[begun], &coros[begun]) == UVHTTP_OK) begun++;
     for (int i = 0; i < begun; i++) {
-        (void)uvhttp_coro_join(coros[i], UVHTTP_CORO_FOREVER);
+        (void)uvhttp_coro_join(coros[i], UVHTTP_NEVER);
         if (parts[i].status == UVHTTP_OK) done++;
     }
     uvhttp_response_text(res, done == 3 ? 200 : 503, done == 3 ? "all done\n" : "not all\n");
@@ -52,7 +52,7 @@ static void pair(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     if (uvhttp_request_query_param(req, "ms", &ms)) part.ms = (uint32_t)strtoul(ms.data, NULL, 10);
     uvhttp_coro_t *coro;
     if (uvhttp_coro_spawn(wait_part, &part, &coro) == UVHTTP_OK) {
-        (void)uvhttp_coro_join(coro, UVHTTP_CORO_FOREVER);
+        (void)uvhttp_coro_join(coro, UVHTTP_NEVER);
         uvhttp_response_text(res, 200, "both waited\n");
     } else {
         uvhttp_response_text(res, 503, "no room for a second\n");

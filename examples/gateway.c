@@ -14,8 +14,8 @@ typedef struct upstreams {
     const char *urls[2];
 } upstreams_t;
 
-/* What the client of the gateway gets for a server that can not be asked. */
-static void answer_error(uvhttp_response_t *res, int error) {
+/* What the client of the gateway gets for a server that cannot be asked. */
+static void respond_error(uvhttp_response_t *res, int error) {
     uvhttp_response_text(res, error == UVHTTP_E_TIMEOUT ? 504 : 502, uvhttp_error_message(error));
 }
 
@@ -31,10 +31,10 @@ static void ask_part(void *arg) {
     part->error = uvhttp_coro_request(&request, &part->response);
 }
 
-static void answer_both(uvhttp_response_t *res, const part_t parts[2]) {
+static void respond_both(uvhttp_response_t *res, const part_t parts[2]) {
     for (int i = 0; i < 2; i++) {
         if (parts[i].error == UVHTTP_OK) continue;
-        answer_error(res, parts[i].error);
+        respond_error(res, parts[i].error);
         return;
     }
     char text[512];
@@ -53,8 +53,8 @@ static void both(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     for (int i = 0; i < 2; i++) /* they run when this one waits */
         parts[i].error = uvhttp_coro_spawn(ask_part, &parts[i], &coros[i]);
     for (int i = 0; i < 2; i++)
-        if (coros[i]) (void)uvhttp_coro_join(coros[i], UVHTTP_CORO_FOREVER);
-    answer_both(res, parts);
+        if (coros[i]) (void)uvhttp_coro_join(coros[i], UVHTTP_NEVER);
+    respond_both(res, parts);
     for (int i = 0; i < 2; i++) uvhttp_client_response_free(parts[i].response);
 }
 
@@ -74,7 +74,7 @@ static void first(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_client_response_t *response;
     int error = uvhttp_coro_request(&request, &response);
     if (error != UVHTTP_OK) {
-        answer_error(res, error);
+        respond_error(res, error);
         return;
     }
     uvhttp_str_t body = uvhttp_client_response_body(response);

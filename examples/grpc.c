@@ -58,7 +58,7 @@ static bool parse_timeout(uvhttp_str_t text, uint64_t *ms) {
 }
 
 static uint32_t time_left_ms(const call_t *call) {
-    if (call->deadline_ms == 0) return UVHTTP_BODY_FOREVER;
+    if (call->deadline_ms == 0) return UVHTTP_NEVER;
     uint64_t now = now_ms();
     return now < call->deadline_ms ? (uint32_t)(call->deadline_ms - now < 1u << 30 ? call->deadline_ms - now : 1u << 30)
                                    : 0;
@@ -255,7 +255,7 @@ static void chat(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 
 /* --- the server --- */
 
-static void add_method(uvhttp_server_t *server, const char *path, uvhttp_handler_t method) {
+static void add_method(uvhttp_server_t *server, const char *path, uvhttp_handler_cb method) {
     uvhttp_route(server, UVHTTP_POST, path, method, NULL, UVHTTP_EXEC_COROUTINE);
     uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
 }
@@ -275,6 +275,6 @@ int main(int argc, char **argv) {
     if (tls) status = uvhttp_server_listen_tls(server, address, tls, NULL);
     if (status == UVHTTP_OK) status = uvhttp_server_run(server, tls ? NULL : address);
     uvhttp_server_free(server);
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
     return status == UVHTTP_OK ? 0 : 1;
 }

@@ -38,9 +38,9 @@ static char large[LARGE_MAX];
 
 typedef struct size_route {
     const char *pattern;
-    const char *file;          /* of the same size, below /static/ */
-    size_t size;               /* bytes */
-    uvhttp_content_t *content; /* the same bytes; NULL: sendfile is off */
+    const char *file;              /* of the same size, below /static/ */
+    size_t size;                   /* bytes */
+    uvhttp_shared_body_t *content; /* the same bytes; NULL: sendfile is off */
 } size_route_t;
 
 static size_route_t size_routes[] = {
@@ -78,7 +78,7 @@ static void get_large(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
     (void)req;
     const size_route_t *route = user;
     if (route->content)
-        uvhttp_response_send_content(res, 200, "application/octet-stream", route->content);
+        uvhttp_response_send_shared_body(res, 200, "application/octet-stream", route->content);
     else
         uvhttp_response_send_static(res, 200, "application/octet-stream", large, route->size);
 }
@@ -145,7 +145,7 @@ static void end_waiting(waiting_t *waiting) {
     free(waiting);
 }
 
-static void answer_waiting(uvhttp_timer_t *timer, void *user) {
+static void respond_to_waiting(uvhttp_timer_t *timer, void *user) {
     (void)timer;
     waiting_t *waiting = user;
     uvhttp_deferred_text(waiting->later, 200, slept_text);
@@ -169,7 +169,7 @@ static void wait_on_loop(uvhttp_request_t *req, uvhttp_response_t *res, void *us
         return;
     }
     uvhttp_deferred_on_abort(waiting->later, stop_waiting, waiting);
-    uvhttp_timer_start(&waiting->timer, WAIT_MS, answer_waiting, waiting);
+    uvhttp_timer_start(&waiting->timer, WAIT_MS, respond_to_waiting, waiting);
 }
 
 static void wait_on_worker(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -212,7 +212,7 @@ static void remove_files(void) {
     rmdir(made_directory);
 }
 
-/* A directory with a file of each size, which goes when the program ends; NULL if it can not be made. */
+/* A directory with a file of each size, which goes when the program ends; NULL if it cannot be made. */
 static const char *make_files(void) {
     if (!mkdtemp(made_directory)) return NULL;
     for (size_t i = 0; i < SIZE_ROUTES; ++i) {
@@ -276,11 +276,11 @@ static void parse_options(settings_t *settings, char **argv) {
     if (settings->port == NOT_GIVEN) settings->port = 8080;
 }
 
-/* Bodies that are sent again and again. Returns false, and says so, if one can not be made. */
-static bool make_contents(const settings_t *settings) {
+/* Bodies that are sent again and again. Returns false, and says so, if one cannot be made. */
+static bool make_bodies(const settings_t *settings) {
     for (size_t i = 0; i < sizeof large; ++i) large[i] = (char)('a' + i % 26);
     for (size_t i = 0; i < SIZE_ROUTES && settings->sendfile == 0; ++i) {
-        int code = uvhttp_content_new(large, size_routes[i].size, &size_routes[i].content);
+        int code = uvhttp_shared_body_new(large, size_routes[i].size, &size_routes[i].content);
         if (code == 0) continue;
         fprintf(stderr, "performance_test: %s: %s\n", size_routes[i].pattern, uvhttp_error_message(code));
         return false;
@@ -288,8 +288,8 @@ static bool make_contents(const settings_t *settings) {
     return true;
 }
 
-static void free_contents(void) {
-    for (size_t i = 0; i < SIZE_ROUTES; ++i) uvhttp_content_release(size_routes[i].content);
+static void free_bodies(void) {
+    for (size_t i = 0; i < SIZE_ROUTES; ++i) uvhttp_shared_body_release(size_routes[i].content);
 }
 
 static void add_routes(uvhttp_server_t *server, const settings_t *settings) {
@@ -346,13 +346,13 @@ int main(int argc, char **argv) {
     if (!server) return 2; /* the environment asks for something impossible, which has been logged */
 
     uvhttp_server_on_reload(server, options_reload, NULL);
-    bool ready = make_contents(&settings);
+    bool ready = make_bodies(&settings);
     add_routes(server, &settings);
     char text[LISTEN_TEXT_SIZE];
     bool failed = !ready || !listen_https(server, &settings) ||
                   uvhttp_server_run(server, listen_address(settings.address, settings.port, text)) != 0;
     uvhttp_server_free(server);
-    free_contents();
+    free_bodies();
     if (!settings.files) remove_files();
     return failed; /* the reason has been logged */
 }

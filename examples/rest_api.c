@@ -83,13 +83,13 @@ static bool parse_number(uvhttp_str_t text, unsigned max, unsigned *number) {
 
 /* --- answers --- */
 
-static void answer_error(uvhttp_response_t *res, int status, const char *message) {
+static void respond_error(uvhttp_response_t *res, int status, const char *message) {
     char json[128];
     snprintf(json, sizeof json, "{\"error\":\"%s\"}\n", message);
     uvhttp_response_json(res, status, json);
 }
 
-static void answer_item(uvhttp_response_t *res, int status, const item_t *item) {
+static void respond_item(uvhttp_response_t *res, int status, const item_t *item) {
     char json[NAME_MAX_SIZE + 64];
     snprintf(json, sizeof json, "{\"id\":%u,\"name\":\"%s\"}\n", item->id, item->name);
     uvhttp_response_json(res, status, json);
@@ -103,7 +103,7 @@ static item_t *find_item(store_t *store, uvhttp_request_t *req, uvhttp_response_
             if (store->items[i].id == id) return &store->items[i];
         }
     }
-    answer_error(res, 404, "no such item");
+    respond_error(res, 404, "no such item");
     return NULL;
 }
 
@@ -114,18 +114,18 @@ static void list_items(uvhttp_request_t *req, uvhttp_response_t *res, void *user
     unsigned after = 0, limit = 100;
     uvhttp_str_t value;
     if (uvhttp_request_query_param(req, "limit", &value) && !parse_number(value, ITEMS_MAX, &limit)) {
-        answer_error(res, 400, "limit is not in 1..1000");
+        respond_error(res, 400, "limit is not in 1..1000");
         return;
     }
     if (uvhttp_request_query_param(req, "after", &value) && !parse_number(value, ID_MAX, &after)) {
-        answer_error(res, 400, "after is not in 1..100000000");
+        respond_error(res, 400, "after is not in 1..100000000");
         return;
     }
     char *json = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&json, &size);
     if (!out) {
-        answer_error(res, 503, "out of memory");
+        respond_error(res, 503, "out of memory");
         return;
     }
     const char *separator = "";
@@ -142,7 +142,7 @@ static void list_items(uvhttp_request_t *req, uvhttp_response_t *res, void *user
     fputs("]}\n", out);
     if (fclose(out) != 0) {
         free(json);
-        answer_error(res, 503, "out of memory");
+        respond_error(res, 503, "out of memory");
         return;
     }
     uvhttp_response_send_ref(res, 200, "application/json", json, size, free, json); /* not copied; freed when sent */
@@ -152,7 +152,7 @@ static void create_item(uvhttp_request_t *req, uvhttp_response_t *res, void *use
     store_t *store = user;
     item_t item;
     if (!parse_name(uvhttp_request_body(req), item.name)) {
-        answer_error(res, 400, "the body is not {\\\"name\\\":\\\"...\\\"} of 1 to 100 plain characters");
+        respond_error(res, 400, "the body is not {\\\"name\\\":\\\"...\\\"} of 1 to 100 plain characters");
         return;
     }
     pthread_mutex_lock(&store->lock);
@@ -163,20 +163,20 @@ static void create_item(uvhttp_request_t *req, uvhttp_response_t *res, void *use
     }
     pthread_mutex_unlock(&store->lock);
     if (full) {
-        answer_error(res, 507, "the store is full");
+        respond_error(res, 507, "the store is full");
         return;
     }
     char location[64];
     snprintf(location, sizeof location, "/api/items/%u", item.id);
     uvhttp_response_header(res, "Location", location);
-    answer_item(res, 201, &item);
+    respond_item(res, 201, &item);
 }
 
 static void get_item(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     store_t *store = user;
     pthread_mutex_lock(&store->lock);
     item_t *item = find_item(store, req, res);
-    if (item) answer_item(res, 200, item);
+    if (item) respond_item(res, 200, item);
     pthread_mutex_unlock(&store->lock);
 }
 
@@ -184,14 +184,14 @@ static void update_item(uvhttp_request_t *req, uvhttp_response_t *res, void *use
     store_t *store = user;
     char name[NAME_MAX_SIZE + 1];
     if (!parse_name(uvhttp_request_body(req), name)) {
-        answer_error(res, 400, "the body is not {\\\"name\\\":\\\"...\\\"} of 1 to 100 plain characters");
+        respond_error(res, 400, "the body is not {\\\"name\\\":\\\"...\\\"} of 1 to 100 plain characters");
         return;
     }
     pthread_mutex_lock(&store->lock);
     item_t *item = find_item(store, req, res);
     if (item) {
         memcpy(item->name, name, sizeof name);
-        answer_item(res, 200, item);
+        respond_item(res, 200, item);
     }
     pthread_mutex_unlock(&store->lock);
 }

@@ -35,8 +35,8 @@ int main(int argc, char **argv) {
         {"--port", OPTION_NUMBER, &port_given, 0, 65535,
          .help = "on 127.0.0.1, 0..65535; 0: chosen by the kernel (default 7000)"},
         {"--io-threads", OPTION_NUMBER, &io_threads, 0, 1024, .help = "0..1024; 0: one per CPU (default 0)"},
-        {"--engine", OPTION_CHOICE, &engine, .choices = "auto, uring, libuv",
-         .help = "auto, uring or libuv (default auto)"},
+        {"--engine", OPTION_CHOICE, &engine, .choices = "auto, uring, epoll",
+         .help = "auto, uring or epoll (default auto)"},
     };
     options_parse(
         &(options_t){.program = "tcp_echo",

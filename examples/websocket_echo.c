@@ -29,7 +29,7 @@ static int listen_wss(uvhttp_server_t *server, const char *address) {
     uvhttp_tls_t *tls = uvhttp_tls_development(NULL);
     if (!tls) return UVHTTP_E_TLS_CERTIFICATE;
     int status = uvhttp_server_listen_tls(server, address, tls, NULL);
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
     return status;
 }
 

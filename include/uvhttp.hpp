@@ -325,7 +325,7 @@ class [[nodiscard]] working : public detail::awaitable<working<as_temporary, F, 
  *     uvhttp::body_stream body(req);
  *     while (auto piece = co_await body.next()) size += piece->size();
  *
- * A piece is valid until the next co_await. The client is held back in between. When the body can not come whole, the
+ * A piece is valid until the next co_await. The client is held back in between. When the body cannot come whole, the
  * library answers, as <uvhttp/body.h> says, and the coroutine is destroyed as if the client had gone. */
 class body_stream {
     struct state { /* in the memory of the request: the library's calls may come when the coroutine has ended */
@@ -642,7 +642,7 @@ class server {
         throw error(status != UVHTTP_OK ? status : UVHTTP_E_NOMEM, *message ? message : "no server: see the log");
     }
 
-    using registration = int (*)(uvhttp_server_t *, const char *, uvhttp_handler_t, void *);
+    using registration = int (*)(uvhttp_server_t *, const char *, uvhttp_handler_cb, void *);
 
     template <class F> server &add(registration how, const char *pattern, F &&handler) {
         using made = detail::route<F>;

@@ -100,7 +100,7 @@ static int run_http(const char *layer, const char *address, char **argv, int eng
         char text[64];
         snprintf(text, sizeof text, "127.0.0.1:%s", argv[3]);
         status = uvhttp_server_listen_tls(server, text, tls, NULL);
-        uvhttp_tls_free(tls);
+        uvhttp_tls_release(tls);
     }
     if (status == 0) status = uvhttp_server_run(server, address);
     uvhttp_server_free(server);
@@ -113,10 +113,10 @@ int main(int argc, char **argv) {
         return 0;
     }
     if (argc != 8) {
-        fputs("usage: layers LAYER PORT TLS_PORT FILES CERTIFICATE KEY auto|uring|libuv\n", stderr);
+        fputs("usage: layers LAYER PORT TLS_PORT FILES CERTIFICATE KEY auto|uring|epoll\n", stderr);
         return 2;
     }
-    int engine = strcmp(argv[7], "uring") == 0 ? 1 : strcmp(argv[7], "libuv") == 0 ? 2 : 0;
+    int engine = strcmp(argv[7], "uring") == 0 ? 1 : strcmp(argv[7], "epoll") == 0 ? 2 : 0;
     char address[64];
     snprintf(address, sizeof address, "127.0.0.1:%s", argv[2]);
     if (strcmp(argv[1], "tcp") == 0 || strcmp(argv[1], "parse") == 0) return run_tcp(argv[1], address, engine);

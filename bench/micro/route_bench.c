@@ -74,7 +74,8 @@ static void bench_exchange(const uvhttp__router_t *router) {
             (void)uvhttp_response_text(&res, 200, "Hello, World!"));
     MEASURE("header lookup, last of 3", (void)uvhttp_request_header(&req, "accept"));
     MEASURE("reset + route + handler + finish + done", RESET(); (void)uvhttp__router_route(router, &req, &match);
-            (void)uvhttp__way_go(&(uvhttp__way_t){.chain = match.chain, .route = match.route}, &req, &res);
+            (void)uvhttp__middleware_cursor_run(
+                &(uvhttp__middleware_cursor_t){.chain = match.chain, .route = match.route}, &req, &res);
             uvhttp__response_finish(&res); uvhttp__response_commit(&res); uvhttp__response_done(&res, 0));
     static const char target[] = "/users/a%20b/files/x%2Fy.txt?name=value&other=1%202";
     req.base = target;

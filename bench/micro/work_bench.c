@@ -57,9 +57,9 @@ static double switches(void) {
     return (double)(usage.ru_nvcsw + usage.ru_nivcsw);
 }
 
-static void measure(unsigned workers, unsigned producers, unsigned burst) {
+static void measure(unsigned loops, unsigned producers, unsigned burst) {
     static producer_t givers[PRODUCERS_MAX];
-    const uvhttp__work_options_t options = {.threads_min = workers, .threads_max = workers, .backlog_max = 1000};
+    const uvhttp__work_options_t options = {.threads_min = loops, .threads_max = loops, .backlog_max = 1000};
     uvhttp__work_t *work = uvhttp__work_new(&options);
     if (!work) abort();
     uvhttp__work_start(work);
@@ -74,7 +74,7 @@ static void measure(unsigned workers, unsigned producers, unsigned burst) {
     for (unsigned i = 0; i < producers; i++) pthread_join(givers[i].thread, NULL);
     double ns = (double)(uvhttp__clock_ns() - begin_ns), cpu_ns = (double)(uvhttp__clock_cpu_ns() - begin_cpu_ns);
     double jobs = (double)rounds * burst * producers;
-    printf("%7u %9u %5u %12.0f %16.2f %17.3f\n", workers, producers, burst, jobs / ns * 1e9, cpu_ns / jobs / 1000,
+    printf("%7u %9u %5u %12.0f %16.2f %17.3f\n", loops, producers, burst, jobs / ns * 1e9, cpu_ns / jobs / 1000,
            (switches() - begin_switches) / jobs);
     uvhttp__work_stop(work, UINT64_MAX);
     uvhttp__work_free(work);
@@ -90,8 +90,8 @@ int main(int argc, char **argv) {
     }
     static const unsigned bursts[] = {1, 16, 64};
     for (size_t b = 0; b < sizeof bursts / sizeof *bursts; b++)
-        for (unsigned workers = 1; workers <= 8; workers *= 2)
+        for (unsigned loops = 1; loops <= 8; loops *= 2)
             for (unsigned producers = 1; producers <= PRODUCERS_MAX; producers *= 2)
-                measure(workers, producers, bursts[b]);
+                measure(loops, producers, bursts[b]);
     return 0;
 }

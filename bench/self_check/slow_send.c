@@ -1,5 +1,5 @@
 /* Owns: a server slowed by a known amount. Preloaded (LD_PRELOAD), it burns UVHTTP_SLOW_NS nanoseconds of CPU time each
- * time that the libuv engine hands an answer to the kernel, which it does once for a request that is not pipelined.
+ * time that the epoll engine hands an answer to the kernel, which it does once for a request that is not pipelined.
  * With 0 it passes everything on, so that both sides of a comparison are the same program, laid out alike. Used by
  * `uvhttp-bench self-check`. */
 #include <dlfcn.h>

@@ -8,7 +8,7 @@ from pathlib import Path
 COUNT = 0
 
 
-async def answer_to(path: str, workers: asyncio.Semaphore, files: Path) -> tuple[int, bytes]:
+async def respond_to(path: str, workers: asyncio.Semaphore, files: Path) -> tuple[int, bytes]:
     global COUNT
     parts = path.strip("/").split("/")
     if parts[0] == "count":
@@ -40,7 +40,7 @@ async def main() -> None:
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
-                status, body = await answer_to(head.split(b" ")[1].decode(), workers, args.static)
+                status, body = await respond_to(head.split(b" ")[1].decode(), workers, args.static)
                 line = b"HTTP/1.1 %d %s\r\n" % (status, b"OK" if status == 200 else b"Not Found")
                 writer.write(line + b"Content-Length: %d\r\n\r\n" % len(body) + body)
                 await writer.drain()

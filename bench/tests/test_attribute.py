@@ -52,7 +52,7 @@ def test_picture_is_xml_and_names_each_layer() -> None:
 def test_every_layer_stands_on_another_and_serves_what_it_is_asked() -> None:
     known = {layers.FLOOR} | {layer.name for layer in layers.LAYERS}
     assert all(layer.beneath in known for layer in layers.LAYERS)
-    for engine in ("uring", "libuv"):
+    for engine in ("uring", "epoll"):
         found = attribution.targets(engine)
         assert all(target.serves(scenario) for _, target, scenario in found)
         assert {name for name, _, _ in found} == known

@@ -110,7 +110,7 @@ def test_an_echo_has_other_characters_in_each_request(tmp_path: Path, monkeypatc
     assert uvhttp_load.marked_body(b"100 %") == b"" and uvhttp_load.marked_body(b"") == b""
 
 
-def test_wrk_leaves_out_connections_that_its_threads_can_not_share() -> None:
+def test_wrk_leaves_out_connections_that_its_threads_cannot_share() -> None:
     assert wrk.connections_of(replace(JOB, connections=50, threads=4)) == 48
     assert wrk.connections_of(replace(JOB, connections=2, threads=8)) == 2
 

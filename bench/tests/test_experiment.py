@@ -91,7 +91,7 @@ def test_a_server_is_waited_for_until_it_has_let_go_of_connections() -> None:
             let_go.join()
             assert thesis.descriptors(process.pid) <= 5 + thesis.IDLE_SLACK
             before = time.monotonic()
-            thesis.settle(running, -100, seconds_max=0.1)  # one that never does is not waited for for ever
+            thesis.settle(running, -100, seconds_max=0.1)  # one that never does is not waited for forever
             assert time.monotonic() - before < 20
     finally:
         process.kill()

@@ -98,7 +98,7 @@ def test_workers_of_other_machines_reach_the_server_in_the_machines_network(caps
 
 
 @needs_other
-def test_a_congestion_control_that_can_not_be_set_is_an_error_and_not_another_one(
+def test_a_congestion_control_that_cannot_be_set_is_an_error_and_not_another_one(
     no_right: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.dispatch(["run", "low", "--congestion-control", "reno"]) == 77

@@ -148,7 +148,7 @@ def test_one_generator_that_falls_behind_takes_the_figures_of_all(parts: tuple[O
     assert fanned.generators(rated(2, 0).jobs(Job("http://127.0.0.1:1/", 2, 10, 10, ())), parts) == ()
 
 
-def test_run_refuses_what_several_can_not_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_run_refuses_what_several_cannot_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("UVHTTP_BENCH_LOAD", str(tmp_path / "none"))
     assert cli.dispatch(["run", "low", "--workers", "2"]) == 77
     assert cli.dispatch(["run", "low", "--scheduler", "tcp://127.0.0.1:1"]) == 2

@@ -149,7 +149,7 @@ def test_requests_that_wait_for_the_generator_are_not_the_servers_latency() -> N
 
 
 def test_impossible_figures_are_void() -> None:
-    """23.8 GB/s on a host with 1 Gb/s; and a latency that so few connections can not explain."""
+    """23.8 GB/s on a host with 1 Gb/s; and a latency that so few connections cannot explain."""
     results = replace(good(), transfer_rate_mbps=23.8 * 1024)
     check = gates.bandwidth(results, 3000)
     assert not check.passed and check.takes == "all"

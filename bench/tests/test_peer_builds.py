@@ -103,9 +103,9 @@ def test_cargo_builds_one_locked_package_once(tools: Callable[[str, str], Path],
 
 def test_a_failed_build_says_why_in_a_line(tools: Callable[[str, str], Path], made: Workspace) -> None:
     tools("cargo", "echo 'warning: old' >&2; echo 'error: no network' >&2; echo '  more' >&2; exit 101")
-    with pytest.raises(BenchError, match=r"^hyper .*can not be built: error: no network$"):
+    with pytest.raises(BenchError, match=r"^hyper .*cannot be built: error: no network$"):
         peers.known()["hyper"].command(scenario(PLAIN), PORTS, made)
-    with pytest.raises(BenchError, match=r"^the source of picohttpparser-sys can not be fetched: error: no network$"):
+    with pytest.raises(BenchError, match=r"^the source of picohttpparser-sys cannot be fetched: error: no network$"):
         peers.known()["picohttpparser"].command(scenario(PLAIN), PORTS, made)
 
 

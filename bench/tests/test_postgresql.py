@@ -78,7 +78,7 @@ def test_records_come_back_whole_in_the_order_in_which_they_came(url: Postgresql
         assert store.last_session() == ""
 
 
-def test_history_can_not_be_changed(url: PostgresqlUrl) -> None:
+def test_history_cannot_be_changed(url: PostgresqlUrl) -> None:
     with database.opened(url) as store:
         kept = store.add(some_record())
         with psycopg.connect(url.text, autocommit=True) as connection:

@@ -97,7 +97,7 @@ def test_the_audits_mistakes_are_void(server: Path, fault: str, words: str) -> N
 
 
 @needs_load
-def test_a_tool_that_says_what_can_not_be_makes_a_void_run(server: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_that_says_what_cannot_be_makes_a_void_run(server: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A terabyte a second, which no memory carries."""
     found = json.loads((FAKE.parent / "fixtures" / "uvhttp_load.json").read_text())
     found["results"]["bytes_per_second"] = float(2**40)
@@ -107,7 +107,7 @@ def test_a_tool_that_says_what_can_not_be_makes_a_void_run(server: Path, monkeyp
     tool.chmod(0o755)
     monkeypatch.setenv("UVHTTP_BENCH_LOAD", str(tool))
     done = run(server, "", "--warm-up", "0", "--tool", "uvhttp-load")
-    assert done.code == 1 and "the figure can not be" in done.stderr, done.stderr
+    assert done.code == 1 and "the figure cannot be" in done.stderr, done.stderr
     kept = record.read(server.parent / "results" / "low_concurrent_1.json")
     assert kept.status == record.VOID and not kept.holds("cpu")
 
@@ -245,7 +245,7 @@ def test_a_dirty_tree_is_refused_unless_allowed(
 
 
 @needs_load
-def test_results_that_can_not_be_written_are_one_line(
+def test_results_that_cannot_be_written_are_one_line(
     server: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("UVHTTP_BENCH_SERVER", str(server))

@@ -97,7 +97,7 @@ def test_page_is_whole_in_itself_and_its_pictures_are_xml() -> None:
         ET.fromstring(picture)
 
 
-def test_what_a_server_says_of_itself_can_not_break_the_page() -> None:
+def test_what_a_server_says_of_itself_cannot_break_the_page() -> None:
     evil = replace(RUNS[0], environment=replace(RUNS[0].environment, cpu="<script>alert(1)</script>"))
     page = html(build(Material((evil, *RUNS[1:]), "baseline")), "x.json")
     assert "<script" not in page

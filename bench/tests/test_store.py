@@ -33,7 +33,7 @@ def test_records_get_the_next_number_of_their_day_and_come_back_whole(tmp_path: 
         assert store.last_session() == ""
 
 
-def test_history_can_not_be_changed(tmp_path: Path) -> None:
+def test_history_cannot_be_changed(tmp_path: Path) -> None:
     with database.opened(tmp_path / "records.sqlite") as store:
         store.add(some_record())
     connection = sqlite3.connect(tmp_path / "records.sqlite")

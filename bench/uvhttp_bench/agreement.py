@@ -12,7 +12,7 @@ from uvhttp_bench.loads.base import Job, Load, Outcome
 from uvhttp_bench.loads.h2load import H2load
 from uvhttp_bench.loads.uvhttp_load import UvhttpLoad
 from uvhttp_bench.loads.wrk import Wrk
-from uvhttp_bench.measure import Cpus, blamed, first_answer, job_of
+from uvhttp_bench.measure import Cpus, blamed, first_response, job_of
 from uvhttp_bench.monitor import CpuTimes, cpu_times
 from uvhttp_bench.processes import cpu_seconds
 from uvhttp_bench.scenarios.catalog import Scenario, choose
@@ -141,7 +141,7 @@ def run(
     done: list[Measured] = []
     loads = [load for load in loads if not scenario.http2 or load.name != WRK]
     with workspace() as made, serve(target, scenario, made, cpus.server) as running, blamed(target.name, running):
-        first_answer(target, scenario, running, made)
+        first_response(target, scenario, running, made)
 
         def job(seconds: float) -> Job:
             return job_of(target, scenario, running, cpus, seconds, made, None)

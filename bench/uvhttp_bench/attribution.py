@@ -21,7 +21,7 @@ ROUNDS_MIN = 6  # below, an interval is narrower than it ought to be
 
 @dataclass(frozen=True)
 class Options:
-    engine: str  # uring or libuv
+    engine: str  # uring or epoll
     rounds: int
     seconds: float
     connections: int

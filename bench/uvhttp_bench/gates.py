@@ -168,7 +168,7 @@ def samples(results: Results, connections: int, batch: int = 1, waited: int = 0)
     return Check("samples", good, detail, "throughput")
 
 
-# --- what can not be ---
+# --- what cannot be ---
 
 
 def little(results: Results, connections: int, pipeline: int = 1, batch: int = 1, waited: int = 0) -> Check:
@@ -190,13 +190,13 @@ def little(results: Results, connections: int, pipeline: int = 1, batch: int = 1
     if under_way * BUSY_MIN <= seen < under_way * (1 - LITTLE_MAX):
         return Check(BUSY, False, f"{detail}: the generator did not keep all busy", "throughput")
     good = abs(seen / under_way - 1) <= LITTLE_MAX
-    return Check(LITTLE, good, detail if good else f"{detail}: the figures can not be", "throughput")
+    return Check(LITTLE, good, detail if good else f"{detail}: the figures cannot be", "throughput")
 
 
 def bandwidth(results: Results, limit_mb: float) -> Check:
     good = results.transfer_rate_mbps <= limit_mb * BANDWIDTH_SLACK
     detail = f"{results.transfer_rate_mbps:.1f} MB/s, the generator can take {limit_mb:.0f} MB/s"
-    return Check("bandwidth", good, detail if good else f"{detail}: the figure can not be")
+    return Check("bandwidth", good, detail if good else f"{detail}: the figure cannot be")
 
 
 def generator(generator_part: float, server_part: float, under_way: int, cpus: int = 1) -> Check:

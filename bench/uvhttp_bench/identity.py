@@ -28,7 +28,7 @@ OWN_OPTIONS: dict[str, str | None] = {
     "--certificate": "tls_certificate", "--key": "tls_key",
 }  # fmt: skip
 SWITCHES = ("--kernel-tls",)
-ENGINES = {"uring": "io_uring", "libuv": "libuv"}
+ENGINES = {"uring": "io_uring", "epoll": "epoll"}
 # Variables that change what a server or a generator does, whoever made it.
 CHANGING = re.compile(
     r"(UVHTTP_|LD_|MALLOC_|MIMALLOC_|GLIBC_TUNABLES$|OPENSSL_|UV_(THREADPOOL_SIZE|USE_IO_URING)$"

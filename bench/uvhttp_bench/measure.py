@@ -153,7 +153,7 @@ def _said_of_probe(scenario: Scenario, answer: Answer) -> counts.Said:
     return said
 
 
-def first_answer(target: Target, scenario: Scenario, running: Running, made: Workspace) -> First:
+def first_response(target: Target, scenario: Scenario, running: Running, made: Workspace) -> First:
     """A wrong first answer ends the run before it costs time."""
     if scenario.scheme not in ("http", "https"):
         return First()
@@ -243,7 +243,7 @@ class Run:
         try:
             with blamed(plan.target.name, self._running):
                 self._identity = identity.before(plan.expected, plan.target, self._running, plan.load, self._asked)
-                self._first = first_answer(plan.target, self._scenario, self._running, self._made)
+                self._first = first_response(plan.target, self._scenario, self._running, self._made)
         except BaseException:
             self._sockets.close()
             raise

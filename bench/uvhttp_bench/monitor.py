@@ -253,7 +253,7 @@ def counters() -> Iterator[tuple[str, Callable[[Sequence[int], Callable[[], None
 
 
 def count_system_calls(pid: int, work: Callable[[], None]) -> int | None:
-    """Calls of the server's processes while `work` runs. None where this machine can not count, and work has then run all the same."""
+    """Calls of the server's processes while `work` runs. None where this machine cannot count, and work has then run all the same."""
     ran = False
 
     def once() -> None:

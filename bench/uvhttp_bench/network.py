@@ -149,7 +149,7 @@ def entered() -> Iterator[str]:
             yield ""
         finally:
             _machine = None
-            with contextlib.suppress(OSError):  # who is root in a user namespace alone can not go back
+            with contextlib.suppress(OSError):  # who is root in a user namespace alone cannot go back
                 _call("setns", before, _CLONE_NEWNET)
     finally:
         os.close(before)
@@ -219,7 +219,7 @@ def of(args: argparse.Namespace) -> Iterator[None]:
             why = "workers of other machines have to reach the server"
         else:
             why = stack.enter_context(entered())
-        for name in (*asked[1:], *asked[:1]):  # what can not be used is said before anything has taken time
+        for name in (*asked[1:], *asked[:1]):  # what cannot be used is said before anything has taken time
             use(name)
         if private() and not asked:
             _set(CONGESTION_CONTROL, DEFAULT)

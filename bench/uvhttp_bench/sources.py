@@ -66,7 +66,7 @@ def _committed(revision: str) -> list[tuple[str, bytes]]:
     try:
         done = subprocess.run(command, capture_output=True, check=False, timeout=120)
     except OSError as error:
-        raise BenchError(f"git: {error}: the sources of revision {revision[:9]} can not be compared") from error
+        raise BenchError(f"git: {error}: the sources of revision {revision[:9]} cannot be compared") from error
     if done.returncode != 0:
         raise BenchError(f"revision {revision[:9]} is not in this repository: fetch it, or publish where it was measured")
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:

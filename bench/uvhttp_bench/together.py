@@ -1,6 +1,6 @@
 """Owns: rounds of two A and two B, fresh processes under load at the same moment on the same CPU. The kernel gives it to each
 of them for a few milliseconds and counts the time of each: what else the machine does, it does to all alike. So their CPU time
-per request is compared far more exactly than that of runs one after another. Their rates and latencies can not be: each has
+per request is compared far more exactly than that of runs one after another. Their rates and latencies cannot be: each has
 what the others leave."""
 
 import contextlib

@@ -29,10 +29,10 @@ typedef struct uvhttp_access_log_options {
 
 /** A middleware that notes every request that it sees when its answer is out, or given up: status 499 when the client
  * has gone before there was an answer. Register it first. Costs the loop a copy of the fields; formatting and writing
- * are the thread's, which begins with the first request. When the thread can not keep up, requests are dropped,
+ * are the thread's, which begins with the first request. When the thread cannot keep up, requests are dropped,
  * counted, and a line says how many. The rest is written when the server is freed.
  *
- * On failure (an option out of range, a file that can not be opened, no memory) the log says what, and `run` is NULL:
+ * On failure (an option out of range, a file that cannot be opened, no memory) the log says what, and `run` is NULL:
  * registering it then returns UVHTTP_E_INVALID. options NULL: defaults. Any thread, before the server runs. */
 UVHTTP_EXPORT uvhttp_middleware_t uvhttp_access_log(const uvhttp_access_log_options_t *options);
 

@@ -76,10 +76,10 @@ template <class Derived> class descriptor_waiting : public waiting<Derived> {
         return this->status_ != UVHTTP_E_AGAIN;
     }
     int arm_own() noexcept {
-        return uvhttp_watch_start(&watch_, fd_, events_, on_ready, this);
+        return uvhttp_fd_watcher_start(&watcher_, fd_, events_, on_ready, this);
     }
     void disarm_own() noexcept {
-        uvhttp_watch_stop(&watch_);
+        uvhttp_fd_watcher_stop(&watcher_);
     }
 
     int fd_;
@@ -89,14 +89,14 @@ template <class Derived> class descriptor_waiting : public waiting<Derived> {
     int attempt() noexcept {
         return static_cast<Derived *>(this)->attempt();
     }
-    static void on_ready(uvhttp_watch_t *, void *user) {
+    static void on_ready(uvhttp_fd_watcher_t *, void *user) {
         auto *it = static_cast<descriptor_waiting *>(user);
         int status = it->attempt();
         if (status == UVHTTP_E_AGAIN && (status = it->arm_own()) == UVHTTP_OK) return;
         it->over(status);
     }
 
-    uvhttp_watch_t watch_{};
+    uvhttp_fd_watcher_t watcher_{};
 };
 
 class [[nodiscard]] becoming_ready : public descriptor_waiting<becoming_ready> {
@@ -171,7 +171,7 @@ class [[nodiscard]] writing : public descriptor_waiting<writing> {
 } // namespace detail
 
 /** co_await uvhttp::readable(fd, 500ms): until it can be read without blocking; an error or the end of a connection
- * counts. One coroutine of a loop can wait for a descriptor. Throws as uvhttp_watch_start returns. */
+ * counts. One coroutine of a loop can wait for a descriptor. Throws as uvhttp_fd_watcher_start returns. */
 inline detail::becoming_ready readable(int fd, std::chrono::milliseconds timeout = forever) noexcept {
     return {fd, UVHTTP_READABLE, timeout};
 }
@@ -462,7 +462,7 @@ class channel {
         }
         void wake() noexcept {
             woken = true;
-            (void)uvhttp_timer_start(&timer, 0, look, this); /* it can not fail on this thread */
+            (void)uvhttp_timer_start(&timer, 0, look, this); /* it cannot fail on this thread */
         }
         static void look(uvhttp_timer_t *, void *self) {
             auto *it = static_cast<waiter *>(self);

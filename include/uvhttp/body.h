@@ -15,10 +15,10 @@ typedef void (*uvhttp_body_data_cb)(uvhttp_request_t *req, uvhttp_response_t *re
 /** The end, once: UVHTTP_OK when the body has come whole (trailers can be asked for now), else why it never will:
  * UVHTTP_E_ABORTED or UVHTTP_E_HTTP_BODY_INCOMPLETE (the client has gone: nobody waits for an answer),
  * UVHTTP_E_HTTP_BODY_TOO_LARGE (413), UVHTTP_E_HTTP_CHUNK_* and UVHTTP_E_HTTP_TRAILER* (400, 431), UVHTTP_E_TIMEOUT
- * (408), UVHTTP_E_ANSWER_TIMEOUT (503), UVHTTP_E_NOMEM (503). For these the client gets the status in brackets, unless
- * an answer is made in this call (which a deferred response does not allow: the thread that has its handle may be using
- * the request; that handle gets UVHTTP_E_ABORTED). It does not come once an answer is complete: uvhttp_response_on_done
- * always does. */
+ * (408), UVHTTP_E_RESPONSE_TIMEOUT (503), UVHTTP_E_NOMEM (503). For these the client gets the status in brackets,
+ * unless an answer is made in this call (which a deferred response does not allow: the thread that has its handle may
+ * be using the request; that handle gets UVHTTP_E_ABORTED). It does not come once an answer is complete:
+ * uvhttp_response_on_done always does. */
 typedef void (*uvhttp_body_end_cb)(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user);
 
 /** In the handler of a route with `stream_body` on the loop, or a middleware of it or of one in a coroutine (whose
@@ -68,9 +68,6 @@ typedef void (*uvhttp_multipart_cb)(uvhttp_request_t *req, uvhttp_response_t *re
 UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_on_multipart(uvhttp_request_t *req, const uvhttp_form_limits_t *limits,
                                                               uvhttp_multipart_cb on_event, uvhttp_body_end_cb on_end,
                                                               void *user);
-
-/** A timeout of uvhttp_request_read_body that never comes. */
-#define UVHTTP_BODY_FOREVER UINT32_MAX
 
 /** The next piece of the request's body, for a handler with UVHTTP_EXEC_WORKER (in a coroutine: uvhttp_coro_read_body).
  * Blocks its thread until there is one: a view that stays valid until the next call or the handler's return. Of a route

@@ -36,8 +36,8 @@ namespace uvhttp {
     X(chunk_extension_max)                                                                                             \
     X(trailer_size_max)                                                                                                \
     X(request_memory_max)                                                                                              \
-    X(keepalive_requests)                                                                                              \
-    X(turn_requests_max)                                                                                               \
+    X(keepalive_requests_max)                                                                                          \
+    X(iteration_requests_max)                                                                                          \
     X(half_close)                                                                                                      \
     X(install_signal_handlers)                                                                                         \
     X(quiet)                                                                                                           \
@@ -55,7 +55,7 @@ namespace uvhttp {
     X(worker_live_max)                                                                                                 \
     X(spool_memory)                                                                                                    \
     X(spool_size_max)                                                                                                  \
-    X(max_connections_per_address)                                                                                     \
+    X(connections_per_address_max)                                                                                     \
     X(descriptors_reserved)                                                                                            \
     X(raise_descriptor_limit)                                                                                          \
     X(tls_clients)                                                                                                     \

@@ -10,9 +10,6 @@ UVHTTP_BEGIN_DECLS
 
 struct uvhttp_request;
 
-/** A timeout that never comes. */
-#define UVHTTP_CORO_FOREVER UINT32_MAX
-
 /* What holds for all of them:
  * - Outside of a coroutine they return UVHTTP_E_STATE (or NULL) and do nothing.
  * - When the client has gone, when the request is given up by a limit of the server, and when the server is cut off at
@@ -108,8 +105,6 @@ UVHTTP_EXPORT int uvhttp_coro_channel_close(uvhttp_coro_channel_t *channel);
 UVHTTP_EXPORT void uvhttp_coro_channel_free(uvhttp_coro_channel_t *channel);
 
 /* --- descriptors and connections --- */
-
-enum { UVHTTP_CORO_READABLE = 1, UVHTTP_CORO_WRITABLE = 2 };
 
 /** Waits until a descriptor can be read or written without blocking (either, if both are given; an error or the end of
  * a connection counts). One coroutine of a loop can wait for a descriptor, and it must stay open meanwhile. Returns 0,

@@ -84,8 +84,8 @@ UVHTTP_BEGIN_DECLS
     X(MULTIPART_HEADER_TOO_LARGE, -310, 413, "header of a multipart part too large")                                   \
     X(MULTIPART_PART_TOO_LARGE, -311, 413, "multipart part too large")                                                 \
     X(UPLOAD_NO_SPACE, -312, 507, "no space to save an upload")                                                        \
-    X(ANSWER_TIMEOUT, -320, 503, "the answer was not made in time")                                                    \
-    X(TLS_CERTIFICATE, -400, 0, "TLS certificate, key or authority that can not be used")                              \
+    X(RESPONSE_TIMEOUT, -320, 503, "the response was not ready in time")                                               \
+    X(TLS_CERTIFICATE, -400, 0, "TLS certificate, key or authority that cannot be used")                               \
     X(TLS_HANDSHAKE, -401, 0, "TLS handshake failed")                                                                  \
     X(TLS_PLAIN_HTTP, -402, 400, "plain HTTP sent to a TLS port")                                                      \
     X(TLS_NOT_TLS, -403, 0, "what came to a TLS port is not TLS")                                                      \
@@ -94,21 +94,21 @@ UVHTTP_BEGIN_DECLS
     X(TLS_ALPN, -406, 0, "no application protocol in common")                                                          \
     X(TLS_CLIENT_CERTIFICATE, -407, 0, "client certificate missing or not trusted")                                    \
     X(TLS_ALERT, -408, 0, "TLS ended by an alert of the peer")                                                         \
-    X(TLS_RECORD, -409, 0, "TLS record that can not be read")                                                          \
+    X(TLS_RECORD, -409, 0, "TLS record that cannot be read")                                                           \
     X(TLS_TRUNCATED, -410, 0, "TLS connection ended without close_notify")                                             \
-    X(STATIC_ROOT, -500, 0, "directory of static files can not be opened")                                             \
+    X(STATIC_ROOT, -500, 0, "directory of static files cannot be opened")                                              \
     X(STATIC_BUSY, -501, 503, "too many static files wait to be opened")                                               \
     X(STATIC_RANGE, -502, 416, "no byte of the ranges asked for is there")                                             \
-    X(STATIC_RANGES_ABSURD, -503, 0, "ranges that overlap, or too many: the whole file was sent")                      \
+    X(STATIC_RANGES_ABSURD, -503, 0, "ranges that overlap, or too many: the complete file was sent")                   \
     X(PROXY_MISSING, -600, 0, "connection that does not begin with a PROXY protocol header")                           \
     X(PROXY_MALFORMED, -601, 0, "malformed PROXY protocol header")                                                     \
     X(PROXY_TOO_LARGE, -602, 0, "PROXY protocol header too large")                                                     \
     X(PROXY_UNTRUSTED, -603, 0, "PROXY protocol listener reached by a peer that is not trusted")                       \
-    X(PROXY_TIMEOUT, -604, 0, "PROXY protocol header not whole in time")                                               \
+    X(PROXY_TIMEOUT, -604, 0, "PROXY protocol header not complete in time")                                            \
     X(WORK_FULL, -700, 503, "too many jobs wait for a worker thread")                                                  \
     X(WORK_CANCELLED, -701, 0, "the job was cancelled before it ran")                                                  \
     X(COROUTINE_LIMIT, -710, 503, "too many coroutines at once")                                                       \
-    X(PEER_UNREACHABLE, -711, 502, "another server can not be connected to")                                           \
+    X(PEER_UNREACHABLE, -711, 502, "connecting to another server failed")                                              \
     X(PEER_NAME, -712, 502, "name of another server is not known")                                                     \
     X(PEER_RESET, -713, 502, "another server has broken the connection")                                               \
     X(PEER_RESPONSE, -714, 502, "another server has sent what is no HTTP/1 response")                                  \

@@ -121,12 +121,12 @@ template <class T, void (*retain)(T *), void (*release)(T *)> class counted {
 
 } // namespace detail
 
-/** Bytes that are made once and sent often: uvhttp_content_t. A copy is the same content; throws what
- * uvhttp_content_new returns. */
-class content : public detail::counted<uvhttp_content_t, uvhttp_content_retain, uvhttp_content_release> {
+/** Bytes that are made once and sent often: uvhttp_shared_body_t. A copy is the same content; throws what
+ * uvhttp_shared_body_new returns. */
+class content : public detail::counted<uvhttp_shared_body_t, uvhttp_shared_body_retain, uvhttp_shared_body_release> {
   public:
     explicit content(std::string_view data) {
-        check(uvhttp_content_new(data.data(), data.size(), &native_));
+        check(uvhttp_shared_body_new(data.data(), data.size(), &native_));
     }
 };
 
@@ -167,7 +167,7 @@ class response {
         } else if (const auto *text = std::get_if<std::string>(&body_)) {
             check(uvhttp_response_send(to, status_, content_type_, text->data(), text->size()));
         } else if (const auto *made = std::get_if<content>(&body_)) {
-            check(uvhttp_response_send_content(to, status_, content_type_, made->native()));
+            check(uvhttp_response_send_shared_body(to, status_, content_type_, made->native()));
         } else {
             check(uvhttp_response_empty(to, status_));
         }

@@ -76,7 +76,7 @@ UVHTTP_EXPORT size_t uvhttp_form_file_count(const uvhttp_form_t *form);
 /** Writes a file into the directory that the descriptor `directory` is open on, with mode 0600, as `name` or, when that
  * exists, "name-1.ext" to "name-999.ext": nothing is ever overwritten and no link followed. `name` NULL: file->name,
  * or "upload" when that is empty; else a name without '/', not "." or "..", at most UVHTTP_FORM_FILE_NAME_SIZE_MAX
- * bytes. `saved` receives the name and may be NULL. A file that can not be written whole is removed again; until the
+ * bytes. `saved` receives the name and may be NULL. A file that cannot be written whole is removed again; until the
  * call returns, others may see it grow. Blocks as disks do: for small files, or for threads that may wait. Any thread.
  * Returns 0, UVHTTP_E_INVALID (name, or directory not a directory), UVHTTP_E_LIMIT (1000 files of that name),
  * UVHTTP_E_PERMISSION, UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_UPLOAD_NO_SPACE (507) or UVHTTP_E_IO. */
@@ -128,7 +128,7 @@ UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_multipart_init(uvhttp_multipart_t *pars
 
 /** Reads from `data` up to the next event. *consumed is how much was read: the next call wants what follows. Returns 0
  * with an event (and perhaps 0 consumed), UVHTTP_E_AGAIN without one when all has been read, or one of the codes
- * UVHTTP_E_FORM_TOO_MANY_FIELDS and UVHTTP_E_MULTIPART_* (see uvhttp_request_form), then the same for ever; parts seen
+ * UVHTTP_E_FORM_TOO_MANY_FIELDS and UVHTTP_E_MULTIPART_* (see uvhttp_request_form), then the same forever; parts seen
  * so far should be thrown away. Time is linear in `size`, wherever the pieces are cut. */
 UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_multipart_read(uvhttp_multipart_t *parser, const char *data, size_t size,
                                                         size_t *consumed, uvhttp_multipart_event_t *event);

@@ -35,7 +35,7 @@ typedef struct uvhttp_proxy_options {
 
 /** Lets the listed proxies say who a request comes from: uvhttp_request_client, _client_scheme and _client_host, which
  * the rate limiter and the access log go by; uvhttp_request_peer stays the peer of the connection. The client is the
- * last address of the field that is not trusted itself. What can not be read ends the search at the last address that
+ * last address of the field that is not trusted itself. What cannot be read ends the search at the last address that
  * a trusted proxy has vouched for, and counts in forwarded_ignored.
  *
  * Needed for listeners of the PROXY protocol, whose address ends in " proxy_protocol" ("0.0.0.0:8080 proxy_protocol"):

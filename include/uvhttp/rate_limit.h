@@ -122,7 +122,7 @@ typedef struct uvhttp_rate_limit_options {
                                        default "default". Give each its own when several limiters meet on a route */
     const uvhttp_rate_limit_store_t *store; /**< NULL: this process' own table. It is the middleware's from the call on,
                                                  also when that fails */
-    bool refuse_on_error; /**< what becomes of a request that the store can not decide on: false (default) it passes,
+    bool refuse_on_error; /**< what becomes of a request that the store cannot decide on: false (default) it passes,
                                true it gets a 503 */
 } uvhttp_rate_limit_options_t;
 

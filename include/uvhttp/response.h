@@ -35,17 +35,17 @@ UVHTTP_EXPORT int uvhttp_response_send_ref(uvhttp_response_t *res, int status, c
 /** Bytes that are made once and sent often, by any route and thread: a page built into the program, a snapshot that is
  * made anew each second. From 64 KiB on (and not by TLS) they go out as a large file does, without being copied into
  * each client's socket (docs/message.md has what that saves). Immutable and counted. */
-typedef struct uvhttp_content uvhttp_content_t;
+typedef struct uvhttp_shared_body uvhttp_shared_body_t;
 /** Copies size bytes (0 to SIZE_MAX; data may be NULL if 0); *content has a count of 1, and is NULL on failure. One of
  * 64 KiB or more has a descriptor of its own (memfd_create(2)). Any thread. Returns 0, UVHTTP_E_INVALID,
  * UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS or UVHTTP_E_IO (memfd_create(2) is not allowed). */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_content_new(const void *data, size_t size, uvhttp_content_t **content);
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_shared_body_new(const void *data, size_t size, uvhttp_shared_body_t **body);
 /** Any thread; each is let go once. Answers that are under way have counts of their own. release: NULL is ignored. */
-UVHTTP_EXPORT void uvhttp_content_retain(uvhttp_content_t *content);
-UVHTTP_EXPORT void uvhttp_content_release(uvhttp_content_t *content);
+UVHTTP_EXPORT void uvhttp_shared_body_retain(uvhttp_shared_body_t *body);
+UVHTTP_EXPORT void uvhttp_shared_body_release(uvhttp_shared_body_t *body);
 /** All of a content; the caller's count stays the caller's. UVHTTP_E_INVALID if content is NULL. */
-UVHTTP_EXPORT int uvhttp_response_send_content(uvhttp_response_t *res, int status, const char *content_type,
-                                               uvhttp_content_t *content);
+UVHTTP_EXPORT int uvhttp_response_send_shared_body(uvhttp_response_t *res, int status, const char *content_type,
+                                                   uvhttp_shared_body_t *body);
 
 /** The bytes [offset, offset + size) of an open regular file, by sendfile(2), or read by worker threads (TLS, or not in
  * memory); the descriptor is the library's from here on, and closed, also on failure. size UINT64_MAX: to its end. */
@@ -60,7 +60,7 @@ UVHTTP_EXPORT int uvhttp_response_empty(uvhttp_response_t *res, int status);
 /** 301, 302, 303, 307 or 308 with a Location. */
 UVHTTP_EXPORT int uvhttp_response_redirect(uvhttp_response_t *res, int status, const char *location);
 
-/* --- headers --- Before the answer leaves; copies. Name and value are checked (a CR or LF can not be smuggled in):
+/* --- headers --- Before the answer leaves; copies. Name and value are checked (a CR or LF cannot be smuggled in):
  * UVHTTP_E_INVALID. Content-Length, Transfer-Encoding, Connection, Date and Upgrade are the library's:
  * UVHTTP_E_INVALID, but `Connection: close` is taken. There is one Content-Type: a field set here stays until an answer
  * brings its own. Other codes: UVHTTP_E_LIMIT (64 KiB of fields, or config.request_memory_max), UVHTTP_E_NOMEM,

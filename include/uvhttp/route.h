@@ -8,8 +8,8 @@
 UVHTTP_BEGIN_DECLS
 
 /** Answers a request. Runs as its route says (uvhttp_exec_t). Returning without an answer and without
- * uvhttp_response_defer gives the client a 500 and counts in handler_no_answer. */
-typedef void (*uvhttp_handler_t)(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
+ * uvhttp_response_defer gives the client a 500 and counts in handler_no_response. */
+typedef void (*uvhttp_handler_cb)(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
 
 /** How the handler of a route is run; its signature is the same. Middleware runs on the loop's thread before it, and
  * hooks run there after it, whatever the mode. A mode that this build does not have is refused at registration with
@@ -80,10 +80,10 @@ typedef struct uvhttp_route_options {
                                  stream_body, no limit */
     uint32_t body_timeout;  /**< seconds in which no byte of a body comes, in which a stream that is paused does not
                                count;  UINT32_MAX: no limit; default: config.body_timeout */
-    uint32_t answer_timeout_ms; /**< how long the server waits for the application: from the return of the handler that
-                                     has deferred its answer (with a stream: from the end of its body, or while it is
-                                     paused) to the answer or the begin of one in pieces; then the client gets a 503.
-                                     1..604800000; default: for ever */
+    uint32_t response_timeout_ms; /**< how long the server waits for the application: from the return of the handler
+                                     that has deferred its answer (with a stream: from the end of its body, or while it
+                                     is paused) to the answer or the begin of one in pieces; then the client gets a 503.
+                                     1..604800000; default: forever */
     uvhttp_exec_t exec; /**< how the handler is run; 0 (UVHTTP_EXEC_LOOP): as uvhttp_route has said, and for routes that
                              were registered without saying so on the loop */
     bool live_body; /**< with stream_body and UVHTTP_EXEC_WORKER: the handler runs as soon as the head has come, and its

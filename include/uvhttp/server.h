@@ -24,7 +24,7 @@ typedef struct uvhttp_performance_config {
 typedef enum uvhttp_engine {
     UVHTTP_ENGINE_AUTO,  /**< io_uring where it works, else libuv; the choice and its reason are reported */
     UVHTTP_ENGINE_URING, /**< io_uring, or fail */
-    UVHTTP_ENGINE_LIBUV
+    UVHTTP_ENGINE_EPOLL
 } uvhttp_engine_t;
 
 #define UVHTTP_CONFIG_TEXT_SIZE 1024 /**< bytes of a text in the configuration, its NUL included */
@@ -59,16 +59,16 @@ typedef struct uvhttp_server_config {
                                  before the rates end its connection; default 5 */
     uint32_t drain_timeout; /**< from stop to the cutting off of what still runs; default 30 */
 
-    uint32_t request_line_max;    /**< 64..1 MiB; default 8192; more: 414 */
-    uint32_t headers_size_max;    /**< 64..1 MiB; default 32768; more: 431 */
-    uint32_t header_count_max;    /**< 1..1000; default 100; more: 431 */
-    uint64_t body_size_max;       /**< 0..; default 1 MiB; more: 413 */
-    uint32_t chunk_extension_max; /**< all extensions of a body; default 4096 */
-    uint32_t trailer_size_max;    /**< default 8192 */
-    uint64_t request_memory_max;  /**< headers, parameters and copied bodies of one response; default 16 MiB */
-    uint32_t keepalive_requests;  /**< requests on one connection; 0: no limit (default) */
-    uint32_t turn_requests_max;   /**< pipelined requests of one connection in one turn of the loop, 1..; default 128.
-                                       One of HTTP/1 counts once more for each 256 bytes of its head */
+    uint32_t request_line_max;       /**< 64..1 MiB; default 8192; more: 414 */
+    uint32_t headers_size_max;       /**< 64..1 MiB; default 32768; more: 431 */
+    uint32_t header_count_max;       /**< 1..1000; default 100; more: 431 */
+    uint64_t body_size_max;          /**< 0..; default 1 MiB; more: 413 */
+    uint32_t chunk_extension_max;    /**< all extensions of a body; default 4096 */
+    uint32_t trailer_size_max;       /**< default 8192 */
+    uint64_t request_memory_max;     /**< headers, parameters and copied bodies of one response; default 16 MiB */
+    uint32_t keepalive_requests_max; /**< requests on one connection; 0: no limit (default) */
+    uint32_t iteration_requests_max; /**< pipelined requests of one connection in one turn of the loop, 1..; default
+                                     128. One of HTTP/1 counts once more for each 256 bytes of its head */
     bool half_close; /**< a client that sends FIN still waits for a deferred answer; default false: it has gone, unless
                         a static file is being looked up for it */
     bool install_signal_handlers; /**< uvhttp_server_run drains at SIGINT and SIGTERM; default true */
@@ -126,7 +126,7 @@ typedef struct uvhttp_server_config {
     uint32_t proxy_fields;   /**< what trusted proxies are believed (proxy.h): UVHTTP_PROXY_FOR, _PROTO and _HOST,
                                 combined; as text "for,proto,host". Holds for uvhttp_server_trust_proxies when its
                                 options name no fields; default UVHTTP_PROXY_FOR */
-    uint32_t max_connections_per_address; /**< of max_connections, of one client address, all loops together: an IPv4
+    uint32_t connections_per_address_max; /**< of max_connections, of one client address, all loops together: an IPv4
                                                address or the /64 of an IPv6 one; 0..10,000,000; 0: no limit (default).
                                                More are reset before anything is read. Unix sockets, and those who are
                                                trusted as proxies (proxy.h), have no such limit; with the PROXY protocol
@@ -180,7 +180,7 @@ UVHTTP_EXPORT int uvhttp_server_config_set(uvhttp_server_config_t *config, const
 /** Sets the fields that a YAML file names; the others stay. All of the file or nothing is taken: after an error *config
  * is unchanged, and `message` (size bytes) has a line "path:line:column: what is wrong" for each problem as long as
  * there is room (1024 bytes are plenty), and how many more there are. Blocks; not on a loop's thread. docs:
- * configuration.md. Returns 0, UVHTTP_E_CONFIG, UVHTTP_E_IO (the file can not be read), UVHTTP_E_NOMEM,
+ * configuration.md. Returns 0, UVHTTP_E_CONFIG, UVHTTP_E_IO (the file cannot be read), UVHTTP_E_NOMEM,
  * UVHTTP_E_INVALID, or UVHTTP_E_UNSUPPORTED (a build without BUILD_WITH_YAML; the message says so). */
 UVHTTP_EXPORT int uvhttp_server_config_load(uvhttp_server_config_t *config, const char *path, char *message,
                                             size_t size);
@@ -277,7 +277,7 @@ UVHTTP_EXPORT void uvhttp_server_free(uvhttp_server_t *server);
 /** What went wrong last in registration, listen or run, one line; "" if nothing. Valid until the next call. */
 UVHTTP_EXPORT const char *uvhttp_server_error_text(const uvhttp_server_t *server);
 
-/** "io_uring" or "libuv" and why; NULL before run or attach. Any thread. */
+/** "io_uring" or "epoll" and why; NULL before run or attach. Any thread. */
 UVHTTP_EXPORT const char *uvhttp_server_engine(const uvhttp_server_t *server, const char **reason);
 
 /** The libuv loop of the loop thread that the caller runs on, for uv handles of the application's own; NULL on other
@@ -288,26 +288,26 @@ UVHTTP_EXPORT struct uv_loop_s *uvhttp_loop_uv(void);
  * UVHTTP_E_NOMEM, UVHTTP_E_STATE or UVHTTP_E_INVALID; the first error is kept and also returned by listen and run, so
  * it need not be checked here. Patterns: see route.h. */
 
-UVHTTP_EXPORT int uvhttp_get(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
-UVHTTP_EXPORT int uvhttp_head(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
-UVHTTP_EXPORT int uvhttp_post(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
-UVHTTP_EXPORT int uvhttp_put(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
-UVHTTP_EXPORT int uvhttp_delete(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
-UVHTTP_EXPORT int uvhttp_patch(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
-UVHTTP_EXPORT int uvhttp_options(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
-UVHTTP_EXPORT int uvhttp_any(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
+UVHTTP_EXPORT int uvhttp_get(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT int uvhttp_head(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT int uvhttp_post(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT int uvhttp_put(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT int uvhttp_delete(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT int uvhttp_patch(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT int uvhttp_options(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT int uvhttp_any(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
 /** Any method, and how the handler is run (route.h); the functions above mean UVHTTP_EXEC_LOOP. To choose for them, or
  * for a route of a group: uvhttp_route_options, field `exec`. Also UVHTTP_E_UNSUPPORTED: this build has no such mode.
  */
 UVHTTP_EXPORT int uvhttp_route(uvhttp_server_t *server, uvhttp_method_t method, const char *pattern,
-                               uvhttp_handler_t handler, void *user, uvhttp_exec_t exec);
+                               uvhttp_handler_cb handler, void *user, uvhttp_exec_t exec);
 
 /** A group: its routes' patterns are behind `prefix` ("/api"), its middleware runs for them. Owned by the server. Never
  * NULL: an error is kept and reported by listen. */
 UVHTTP_EXPORT uvhttp_group_t *uvhttp_group(uvhttp_server_t *server, const char *prefix);
 UVHTTP_EXPORT uvhttp_group_t *uvhttp_group_group(uvhttp_group_t *group, const char *prefix);
 UVHTTP_EXPORT int uvhttp_group_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern,
-                                     uvhttp_handler_t handler, void *user);
+                                     uvhttp_handler_cb handler, void *user);
 
 /** Middleware of the server (also for requests that match no route) or of a group, in the order of the calls, outer
  * before inner. */

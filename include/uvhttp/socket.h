@@ -19,21 +19,21 @@ UVHTTP_BEGIN_DECLS
 enum { UVHTTP_READABLE = 1, UVHTTP_WRITABLE = 2 };
 
 /** A wait for a descriptor. */
-typedef struct uvhttp_watch {
+typedef struct uvhttp_fd_watcher {
     union {
         uint64_t align;
         unsigned char bytes[40];
     } internal; /**< the library's */
-} uvhttp_watch_t;
+} uvhttp_fd_watcher_t;
 
 /** Calls on_ready(watch, user) when the descriptor is ready; an error or the end of a connection counts. A wait that is
  * under way is begun anew. One wait of a loop can be for a descriptor, and it must stay open meanwhile. Returns 0,
  * UVHTTP_E_INVALID (no such descriptor, a plain file, ...), UVHTTP_E_STATE (no loop runs on this thread, or somebody
  * waits for it), UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_LIMIT (fs.epoll.max_user_watches) or UVHTTP_E_IO. */
-UVHTTP_EXPORT int uvhttp_watch_start(uvhttp_watch_t *watch, int fd, unsigned events,
-                                     void (*on_ready)(uvhttp_watch_t *watch, void *user), void *user);
+UVHTTP_EXPORT int uvhttp_fd_watcher_start(uvhttp_fd_watcher_t *watcher, int fd, unsigned events,
+                                          void (*on_ready)(uvhttp_fd_watcher_t *watcher, void *user), void *user);
 /** Does nothing to one that does not wait, or zero. The thread that has started it. */
-UVHTTP_EXPORT void uvhttp_watch_stop(uvhttp_watch_t *watch);
+UVHTTP_EXPORT void uvhttp_fd_watcher_stop(uvhttp_fd_watcher_t *watcher);
 
 /** A connection that is being made. */
 typedef struct uvhttp_connector {

@@ -1,4 +1,4 @@
-/* Owns: static files: a directory served below a prefix, with validators, ranges, precompressed neighbours and a cache
+/* Owns: static files: a directory served below a prefix, with validators, ranges, precompressed variants and a cache
  * (docs/static.md). No file is opened, read or looked up on a loop's thread. */
 #ifndef UVHTTP_STATIC_H
 #define UVHTTP_STATIC_H
@@ -22,8 +22,6 @@ typedef struct uvhttp_static_rule {
     const char *pattern;       /**< "*.css", "fonts*", "*": '*' stands for any characters, '/' too */
     const char *cache_control; /**< "public, max-age=3600"; "" for none */
 } uvhttp_static_rule_t;
-
-#define UVHTTP_STATIC_NEVER UINT32_MAX
 
 /** Zero it and set what matters: 0, NULL and false mean the default, and so does a NULL pointer to the whole.
  * Everything is copied. The limits of the cache are those of this call and shared out evenly among the loops. */
@@ -51,7 +49,7 @@ typedef struct uvhttp_static_options {
     uint32_t open_files_max;    /**< descriptors kept open, 1..1,000,000; default 256 */
     uint64_t cache_size_max;    /**< bytes of content in memory, 1..; default 64 MiB */
     uint32_t revalidate_ms;     /**< how long a cached file is not looked at again, 1..86,400,000 ms or
-                                     UVHTTP_STATIC_NEVER; default 1000 */
+                                     UVHTTP_NEVER; default 1000 */
     uint32_t ranges_max;        /**< ranges of a request, 1..1000; more are ignored; default 16 */
     uint32_t list_entries_max;  /**< names in a directory's page, 1..100,000; default 1000 */
     uint32_t helper_threads;    /**< threads that wait for the disk, at most, 1..64; default 4 */
@@ -60,7 +58,7 @@ typedef struct uvhttp_static_options {
 } uvhttp_static_options_t;
 
 /** Serves the files below the directory `root` for GET and HEAD of `prefix` ("/", "/assets") and everything below it.
- * Before the first listen or run. Returns 0, UVHTTP_E_STATIC_ROOT (the directory can not be opened), UVHTTP_E_CONFIG
+ * Before the first listen or run. Returns 0, UVHTTP_E_STATIC_ROOT (the directory cannot be opened), UVHTTP_E_CONFIG
  * (an option), UVHTTP_E_INVALID, UVHTTP_E_NOMEM or a code of uvhttp_route; the reason is logged, and the first failure
  * is kept and also returned by listen and run. */
 UVHTTP_EXPORT int uvhttp_static(struct uvhttp_server *server, const char *prefix, const char *root,

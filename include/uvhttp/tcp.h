@@ -51,7 +51,7 @@ typedef struct uvhttp_tcp_config {
     uint32_t rate_grace;    /**< seconds, 0..604800; default 5 */
     bool raise_descriptor_limit;          /**< as in uvhttp_server_config_t; default true */
     uint32_t descriptors_reserved;        /**< the same; 0..1,000,000; default 512 */
-    uint32_t max_connections_per_address; /**< the same; 0..10,000,000; default 0: no limit */
+    uint32_t connections_per_address_max; /**< the same; 0..10,000,000; default 0: no limit */
 } uvhttp_tcp_config_t;
 
 UVHTTP_EXPORT void uvhttp_tcp_config_init(uvhttp_tcp_config_t *config, size_t struct_size);

@@ -70,7 +70,7 @@ typedef struct uvhttp_tls_options {
     bool no_tickets;             /**< true: sessions are not resumed */
     bool kernel_tls; /**< true: from a connection's first file of 64 KiB on the kernel encrypts what it is sent, where
                           it can (Linux with the module tls, TLS 1.3, OpenSSL), and files go by sendfile(2); where it
-                        can not, they are read and encrypted in the process. docs/tls.md says what that costs */
+                        cannot, they are read and encrypted in the process. docs/tls.md says what that costs */
 } uvhttp_tls_options_t;
 
 /** Reads and checks everything. Returns NULL when something is wrong, or out of memory; the log names the certificate,
@@ -88,7 +88,7 @@ UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_from_config(const struct uvhttp_server_co
 
 /** Counted: servers that listen with it keep it. Any thread. NULL is allowed in free. */
 UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_retain(uvhttp_tls_t *tls);
-UVHTTP_EXPORT void uvhttp_tls_free(uvhttp_tls_t *tls);
+UVHTTP_EXPORT void uvhttp_tls_release(uvhttp_tls_t *tls);
 
 /** Reads all files again: connections accepted from now on get what is in them, others keep what they have, tickets
  * stay valid. All or nothing: on a failure everything stays as it was, and the log and uvhttp_tls_error_text say file

@@ -49,10 +49,8 @@ typedef struct uvhttp_ws_fragment {
     size_t size; /**< bytes; may be 0 */
 } uvhttp_ws_fragment_t;
 
-#define UVHTTP_WS_NEVER UINT32_MAX /**< for a time or a rate: no limit */
-
 /** 0 (NULL) in any field means its default, so that an initialiser names only what differs. Times are seconds,
- * 1..1,000,000 or UVHTTP_WS_NEVER. Everything is copied. */
+ * 1..1,000,000 or UVHTTP_NEVER. Everything is copied. */
 typedef struct uvhttp_ws_options {
     uint64_t message_size_max;    /**< bytes of a message, fragments together and inflated, 1..2^32-1; default 1 MiB;
                                        with on_fragment 1..2^63-1, default 1 GiB; more: 1009 */
@@ -66,7 +64,7 @@ typedef struct uvhttp_ws_options {
     uint32_t send_queue_max;      /**< bytes queued at most; default 4 MiB */
     uint32_t min_send_rate; /**< bytes per second that a client must acknowledge of what waits for it, also of what
                                  the kernel holds already; what it acknowledges ahead counts for rate_grace
-                                 seconds; 1..2^30 or UVHTTP_WS_NEVER; default 240; then it is reset */
+                                 seconds; 1..2^30 or UVHTTP_NEVER; default 240; then it is reset */
     uint32_t rate_grace;    /**< seconds that it may take nothing for; default 5 */
     /** permessage-deflate (RFC 7692) with clients that offer it; default false. A build without compression
      * declines all offers, and says so in the log. Secrets do not belong into one message with what others choose: the
@@ -152,7 +150,7 @@ UVHTTP_EXPORT size_t uvhttp_ws_queued(const uvhttp_ws_t *ws);
  * 1007..1014 or 3000..4999. reason: UTF-8, at most 123 bytes; NULL: none. Returns 0, UVHTTP_E_INVALID or
  * UVHTTP_E_CLOSED (closing already). */
 UVHTTP_EXPORT int uvhttp_ws_close(uvhttp_ws_t *ws, int code, const char *reason);
-/** Stops and restarts reading, for an application that can not keep up. No message follows until uvhttp_ws_resume; of a
+/** Stops and restarts reading, for an application that cannot keep up. No message follows until uvhttp_ws_resume; of a
  * compressed one on_fragment may get up to 256 KiB more. The client's silence is not held against it meanwhile. */
 UVHTTP_EXPORT void uvhttp_ws_pause(uvhttp_ws_t *ws);
 UVHTTP_EXPORT void uvhttp_ws_resume(uvhttp_ws_t *ws);

@@ -1,6 +1,6 @@
 /* Owns: the allocator hook, and the allocator without one. May include: nothing. */
 #include "base/alloc.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 
 #include <assert.h>
 #include <stdatomic.h>

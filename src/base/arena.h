@@ -50,8 +50,8 @@ void *uvhttp__arena_alloc_slow(uvhttp__arena_t *arena, size_t size, size_t align
 
 static inline void *uvhttp__arena_alloc_with(uvhttp__arena_t *arena, size_t size, size_t alignment) {
     size_t padding = (size_t) - (uintptr_t)arena->at & (alignment - 1);
-    size_t room = (size_t)(arena->end - arena->at), limit = arena->size_max - arena->used;
-    if (padding < room && size <= room - padding && padding + size <= limit) {
+    size_t capacity = (size_t)(arena->end - arena->at), limit = arena->size_max - arena->used;
+    if (padding < capacity && size <= capacity - padding && padding + size <= limit) {
         char *memory = arena->at + padding;
         arena->at = memory + size;
         arena->used += padding + size;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <uvhttp/method.h>
 
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "base/load.h"
 
 /* Methods are case-sensitive (RFC 9110 section 9.1). */

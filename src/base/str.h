@@ -82,9 +82,9 @@ static inline uvhttp_str_t uvhttp__str_trim(uvhttp_str_t str) {
 static inline bool uvhttp__list_next(uvhttp_str_t *rest, uvhttp_str_t *item) {
     while (rest->size > 0) {
         const char *comma = (const char *)memchr(rest->data, ',', rest->size);
-        size_t size = comma ? (size_t)(comma - rest->data) : rest->size, taken = size + (comma != NULL);
+        size_t size = comma ? (size_t)(comma - rest->data) : rest->size, consumed = size + (comma != NULL);
         *item = uvhttp__str_trim((uvhttp_str_t){rest->data, size});
-        *rest = (uvhttp_str_t){rest->data + taken, rest->size - taken};
+        *rest = (uvhttp_str_t){rest->data + consumed, rest->size - consumed};
         if (item->size > 0) return true;
     }
     return false;

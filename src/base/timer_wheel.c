@@ -6,7 +6,7 @@
  * reaches a slot of a higher level, its timers stand at the begin of that slot: they are due, or go to a lower level.
  */
 #include "base/timer_wheel.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 
 #define BITS 6 /* of a digit */
 #define HORIZON_BITS (BITS * UVHTTP__WHEEL_LEVELS)
@@ -83,8 +83,8 @@ UVHTTP__HOT static unsigned next_list(const uvhttp__wheel_t *wheel, uint64_t *at
     for (unsigned level = 0; level < UVHTTP__WHEEL_LEVELS; level++) {
         if (!wheel->occupied[level]) continue;
         unsigned slot = (unsigned)__builtin_ctzll(wheel->occupied[level]);
-        uint64_t turn = wheel->now >> (BITS * (level + 1)) << (BITS * (level + 1));
-        *at = turn + ((uint64_t)slot << (BITS * level));
+        uint64_t iteration = wheel->now >> (BITS * (level + 1)) << (BITS * (level + 1));
+        *at = iteration + ((uint64_t)slot << (BITS * level));
         assert(*at > wheel->now);
         return level * UVHTTP__WHEEL_SLOTS + slot;
     }
@@ -126,7 +126,7 @@ static uint32_t fire(uvhttp__wheel_t *wheel, unsigned list, uint32_t max) {
 }
 
 /* No more may expire in this advance. What is due by now has its place behind what is left over, and before what is set
- * to the past from now on, which would else go before it for ever. */
+ * to the past from now on, which would else go before it forever. */
 static void defer(uvhttp__wheel_t *wheel, unsigned list) {
     uvhttp__list_t *firing = &wheel->lists[UVHTTP__WHEEL_FIRING];
     uvhttp__list_splice(firing, &wheel->lists[list]);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/chars.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 
 /* 1*4HEXDIG at *at, which it passes. */
 static bool take_group(const char *text, size_t size, size_t *at) {

@@ -12,7 +12,7 @@
 #include "base/str.h"
 #include "client/connect.h"
 #include "client/message.h"
-#include "conn/host.h"
+#include "conn/tcp_server.h"
 #include "http1/response_read.h"
 
 enum {
@@ -272,7 +272,7 @@ int uvhttp_client_send(const uvhttp_client_request_t *request, uvhttp_client_cb 
     uint32_t head_size = request && request->head_size_max ? request->head_size_max : HEAD_SIZE_DEFAULT;
     if (!request || !request->url || !on_done || head_size < HEAD_SIZE_MIN || head_size > HEAD_SIZE_MAX)
         return UVHTTP_E_INVALID;
-    uvhttp__loop_t *loop = uvhttp__host_current_loop();
+    uvhttp__loop_t *loop = uvhttp__tcp_server_current_loop();
     if (!loop) return UVHTTP_E_STATE;
     int status = uvhttp__client_check(request);
     if (status == UVHTTP_OK) status = uvhttp__client_url_parse(uvhttp__str_from(request->url), &url);

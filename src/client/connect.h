@@ -12,7 +12,7 @@
 /* Bytes of an address with its port and a NUL: a name of DNS has 253 at most. */
 #define UVHTTP__CONNECT_TEXT_MAX 264
 
-#define UVHTTP__CONNECT_FOREVER UINT32_MAX
+#define UVHTTP_NEVER UINT32_MAX
 
 /* Where an address may lead. */
 typedef enum uvhttp__connect_reach {

@@ -6,7 +6,7 @@
 #include "client/connect.h"
 #include "exec/coro.h"
 
-static_assert(UVHTTP_CORO_FOREVER == UVHTTP__CONNECT_FOREVER, "one is given as the other");
+static_assert(UVHTTP_NEVER == UVHTTP_NEVER, "one is given as the other");
 
 typedef struct connecting {
     uvhttp__connector_t connector;
@@ -29,7 +29,7 @@ int uvhttp_coro_connect(const char *address, uint32_t timeout_ms, int *fd) {
     status = uvhttp__connector_start(&connecting.connector, connecting.coro->sched->loop, address, UVHTTP__CONNECT_ANY,
                                      timeout_ms, on_connect);
     if (status != UVHTTP_OK) return status;
-    status = uvhttp__coro_wait(connecting.coro, UVHTTP_CORO_FOREVER);
+    status = uvhttp__coro_wait(connecting.coro, UVHTTP_NEVER);
     uvhttp__connector_stop(&connecting.connector);
     if (status == UVHTTP_OK)
         *fd = connecting.fd;
@@ -52,7 +52,7 @@ int uvhttp_coro_request(const uvhttp_client_request_t *request, uvhttp_client_re
     uvhttp_client_response_t *asked;
     status = uvhttp_client_send(request, on_done, coro, &asked);
     if (status != UVHTTP_OK) return status;
-    status = uvhttp__coro_wait(coro, UVHTTP_CORO_FOREVER);
+    status = uvhttp__coro_wait(coro, UVHTTP_NEVER);
     if (status == UVHTTP_OK)
         *response = asked;
     else

@@ -18,7 +18,7 @@ int uvhttp__client_url_parse(uvhttp_str_t text, uvhttp__client_url_t *url);
  * UVHTTP_E_ADDRESS (too long). */
 int uvhttp__client_url_address(const uvhttp__client_url_t *url, char *out, size_t size);
 
-/* Returns 0, or UVHTTP_E_INVALID: the method or a field of the header can not be sent. */
+/* Returns 0, or UVHTTP_E_INVALID: the method or a field of the header cannot be sent. */
 int uvhttp__client_check(const uvhttp_client_request_t *request);
 
 /* Writes the head of a request that has been checked; with NULL, its size is only found. */

@@ -3,41 +3,41 @@
 #include <uvhttp/socket.h>
 
 #include "client/connect.h"
-#include "conn/host.h"
+#include "conn/tcp_server.h"
 
 static_assert((int)UVHTTP_READABLE == UVHTTP__FD_READABLE && (int)UVHTTP_WRITABLE == UVHTTP__FD_WRITABLE,
               "one is given as the other");
 
 /* --- descriptors --- */
 
-typedef struct watch {
+typedef struct watcher {
     uvhttp__fd_wait_t wait;
-    void (*on_ready)(uvhttp_watch_t *watch, void *user);
+    void (*on_ready)(uvhttp_fd_watcher_t *watcher, void *user);
     void *user;
-} __attribute__((may_alias)) watch_t;
+} __attribute__((may_alias)) watcher_t;
 
-static_assert(sizeof(watch_t) <= sizeof(uvhttp_watch_t), "it fits into the public one");
+static_assert(sizeof(watcher_t) <= sizeof(uvhttp_fd_watcher_t), "it fits into the public one");
 
 static void on_ready(uvhttp__fd_wait_t *wait) {
-    const watch_t *it = UVHTTP__CONTAINER_OF(wait, watch_t, wait);
-    it->on_ready((uvhttp_watch_t *)(void *)wait, it->user);
+    const watcher_t *it = UVHTTP__CONTAINER_OF(wait, watcher_t, wait);
+    it->on_ready((uvhttp_fd_watcher_t *)(void *)wait, it->user);
 }
 
-int uvhttp_watch_start(uvhttp_watch_t *watch, int fd, unsigned events, void (*ready)(uvhttp_watch_t *watch, void *user),
-                       void *user) {
+int uvhttp_fd_watcher_start(uvhttp_fd_watcher_t *watcher, int fd, unsigned events,
+                            void (*ready)(uvhttp_fd_watcher_t *watcher, void *user), void *user) {
     const unsigned known = UVHTTP_READABLE | UVHTTP_WRITABLE;
-    if (!watch || !ready || fd < 0 || events == 0 || (events & ~known)) return UVHTTP_E_INVALID;
-    uvhttp__loop_t *loop = uvhttp__host_current_loop();
+    if (!watcher || !ready || fd < 0 || events == 0 || (events & ~known)) return UVHTTP_E_INVALID;
+    uvhttp__loop_t *loop = uvhttp__tcp_server_current_loop();
     if (!loop) return UVHTTP_E_STATE;
-    watch_t *it = (void *)watch->internal.bytes;
+    watcher_t *it = (void *)watcher->internal.bytes;
     uvhttp__fd_wait_stop(&it->wait);
     it->on_ready = ready;
     it->user = user;
     return uvhttp__fd_wait_start(loop, &it->wait, fd, events, on_ready);
 }
 
-void uvhttp_watch_stop(uvhttp_watch_t *watch) {
-    if (watch) uvhttp__fd_wait_stop(&((watch_t *)(void *)watch->internal.bytes)->wait);
+void uvhttp_fd_watcher_stop(uvhttp_fd_watcher_t *watcher) {
+    if (watcher) uvhttp__fd_wait_stop(&((watcher_t *)(void *)watcher->internal.bytes)->wait);
 }
 
 /* --- connections --- */
@@ -58,7 +58,7 @@ static void on_connect(uvhttp__connector_t *connector, int status, int fd) {
 int uvhttp_connect_start(uvhttp_connector_t *connector, const char *address, uint32_t timeout_ms,
                          uvhttp_connect_cb connected, void *user) {
     if (!connector || !address || !connected) return UVHTTP_E_INVALID;
-    uvhttp__loop_t *loop = uvhttp__host_current_loop();
+    uvhttp__loop_t *loop = uvhttp__tcp_server_current_loop();
     if (!loop) return UVHTTP_E_STATE;
     connecting_t *it = (void *)connector->internal.bytes;
     uvhttp__connector_stop(&it->connector);

@@ -55,7 +55,7 @@ static const char *const version_words[] = {"1.2", "1.3"};
 
 static const field_t fields[] = {
     NUMBER(io_threads, 0, 0, 1024),
-    {"engine", ENGINE, AT(engine), UVHTTP_ENGINE_AUTO, 0, UVHTTP_ENGINE_LIBUV, .unit = NULL},
+    {"engine", ENGINE, AT(engine), UVHTTP_ENGINE_AUTO, 0, UVHTTP_ENGINE_EPOLL, .unit = NULL},
     NUMBER(max_connections, 10000, 1, 10000000),
     NUMBER(backlog, 4096, 1, 65535),
     BYTES(read_buffer_size, 16384, 1024, 1 << 20),
@@ -77,8 +77,8 @@ static const field_t fields[] = {
     BYTES(chunk_extension_max, 4096, 0, 1 << 20),
     BYTES(trailer_size_max, 8192, 0, 1 << 20),
     BYTES64(request_memory_max, 16 << 20, 4096, SIZE_MAX / 4),
-    NUMBER(keepalive_requests, 0, 0, UINT32_MAX),
-    NUMBER(turn_requests_max, 128, 1, UINT32_MAX),
+    NUMBER(keepalive_requests_max, 0, 0, UINT32_MAX),
+    NUMBER(iteration_requests_max, 128, 1, UINT32_MAX),
     SWITCH(half_close, false),
     SWITCH(install_signal_handlers, true),
     SWITCH(quiet, false),
@@ -113,7 +113,7 @@ static const field_t fields[] = {
     BYTES(spool_memory, 65536, 4096, 64 << 20),
     BYTES64(spool_size_max, UINT64_C(16) << 30, 0, INT64_MAX),
     {"proxy_fields", PROXY_FIELDS, AT(proxy_fields), UVHTTP_PROXY_FOR, 1, UVHTTP__PROXY_FIELDS_ALL, .unit = NULL},
-    NUMBER(max_connections_per_address, 0, 0, 10000000),
+    NUMBER(connections_per_address_max, 0, 0, 10000000),
     NUMBER(descriptors_reserved, 512, 0, 1000000),
     SWITCH(raise_descriptor_limit, true),
     STARTUP_TEXT(spool_directory),
@@ -230,7 +230,7 @@ static bool in_range(const field_t *field, uint64_t value) {
 static const char *expected(const field_t *field, char *text, size_t size) {
     if (field->kind == BOOL) return "true or false";
     if (field->kind == WORD || field->kind == TEXT) return field->unit;
-    if (field->kind == ENGINE) return "auto, uring or libuv";
+    if (field->kind == ENGINE) return "auto, uring or epoll";
     if (field->kind == LEVEL) return "debug, info, warn, error or none";
     if (field->kind == PROXY_FIELDS) return "one or more of for, proto and host, with commas between";
     snprintf(text, size, "%" PRIu64 "..%" PRIu64 "%s%s%s", field->min, field->max,
@@ -345,12 +345,12 @@ const char *uvhttp__config_group(size_t index) {
     return groups[index].name;
 }
 
-bool uvhttp__config_takes_words(size_t index) {
+bool uvhttp__config_expects_words(size_t index) {
     kind_t kind = fields[index].kind;
     return kind == ENGINE || kind == LEVEL || kind == WORD || kind == TEXT || kind == PROXY_FIELDS;
 }
 
-bool uvhttp__config_takes_nothing(size_t index) {
+bool uvhttp__config_expects_nothing(size_t index) {
     return fields[index].kind == TEXT;
 }
 

@@ -16,9 +16,9 @@
  * or none in the older structure that *config is. Indices go to UVHTTP__CONFIG_FIELDS_MAX. */
 const char *uvhttp__config_name(const uvhttp_server_config_t *config, size_t index, const char **group);
 const char *uvhttp__config_group(size_t index);
-bool uvhttp__config_takes_words(size_t index);
+bool uvhttp__config_expects_words(size_t index);
 /* Whether "" is a value. */
-bool uvhttp__config_takes_nothing(size_t index);
+bool uvhttp__config_expects_nothing(size_t index);
 /* The name of the index-th field if it differs and needs a restart, else NULL. */
 const char *uvhttp__config_frozen(const uvhttp_server_config_t *config, const uvhttp_server_config_t *changed,
                                   size_t index);

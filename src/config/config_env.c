@@ -44,8 +44,8 @@ int uvhttp_server_config_env(uvhttp_server_config_t *config, char *message, size
     if (!config) return UVHTTP_E_INVALID;
     int status = uvhttp__config_check_size(config, message, size);
     if (status != UVHTTP_OK) return status;
-    uvhttp_server_config_t taken = {0};
-    memcpy(&taken, config, config->struct_size);
+    uvhttp_server_config_t made = {0};
+    memcpy(&made, config, config->struct_size);
     uvhttp__problems_t problems = uvhttp__problems(message, size);
     const char *name, *group;
     for (size_t i = 0; i < UVHTTP__CONFIG_FIELDS_MAX; i++) {
@@ -54,11 +54,11 @@ int uvhttp_server_config_env(uvhttp_server_config_t *config, char *message, size
         variable_of(name, variable);
         const char *value = getenv(variable);
         if (!value || !*value) continue;
-        if (uvhttp__config_assign(&taken, i, variable, value, problem, sizeof problem) != UVHTTP_OK)
+        if (uvhttp__config_assign(&made, i, variable, value, problem, sizeof problem) != UVHTTP_OK)
             uvhttp__problems_add(&problems, "environment: %s", problem);
     }
     for (char **entry = environ; entry && *entry; entry++) check_variable(config, *entry, &problems);
     status = uvhttp__problems_end(&problems);
-    if (status == UVHTTP_OK) memcpy(config, &taken, config->struct_size);
+    if (status == UVHTTP_OK) memcpy(config, &made, config->struct_size);
     return status;
 }

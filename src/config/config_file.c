@@ -97,8 +97,8 @@ static void check_plain(loader_t *loader) {
         anchor = event->data.mapping_start.anchor;
         tag = event->data.mapping_start.tag;
     }
-    if (anchor) problem_at(loader, event->start_mark, "anchors and aliases are not taken: write the value");
-    if (tag) problem_at(loader, event->start_mark, "tags are not taken: write the value alone");
+    if (anchor) problem_at(loader, event->start_mark, "anchors and aliases are not supported: write the value");
+    if (tag) problem_at(loader, event->start_mark, "tags are not supported: write the value alone");
 }
 
 /* The next event; at the end of everything, and after an error, YAML_NO_EVENT. */
@@ -174,9 +174,9 @@ static void take_value(loader_t *loader, size_t index) {
     yaml_mark_t at = event->start_mark;
     if (event->type == YAML_SCALAR_EVENT) {
         bool plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-        if (event->data.scalar.length == 0 && (plain || !uvhttp__config_takes_nothing(index)))
+        if (event->data.scalar.length == 0 && (plain || !uvhttp__config_expects_nothing(index)))
             snprintf(what, sizeof what, "%s has no value: expected %s", name, expected);
-        else if (!plain && !uvhttp__config_takes_words(index))
+        else if (!plain && !uvhttp__config_expects_words(index))
             snprintf(what, sizeof what, "%s is the text \"%s\": expected %s, without quotes", name,
                      uvhttp__config_shown(text_of(event), shown), expected);
         else if (strlen(text_of(event)) != event->data.scalar.length)
@@ -267,7 +267,7 @@ static void take_file(loader_t *loader) {
 
 /* --- the file --- */
 
-static int can_not_read(const loader_t *loader, int error) {
+static int cannot_read(const loader_t *loader, int error) {
     char buffer[128];
     if (loader->problems.size > 0)
         snprintf(loader->problems.message, loader->problems.size, "%s: %s", loader->path,
@@ -277,7 +277,7 @@ static int can_not_read(const loader_t *loader, int error) {
 
 static int read_file(loader_t *loader) {
     int fd = open(loader->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return can_not_read(loader, errno);
+    if (fd < 0) return cannot_read(loader, errno);
     int status = UVHTTP_OK;
     ssize_t got = 1;
     while (got > 0 && loader->size <= FILE_SIZE_MAX) {
@@ -285,7 +285,7 @@ static int read_file(loader_t *loader) {
         if (got > 0) loader->size += (size_t)got;
         if (got < 0 && errno == EINTR) got = 1;
     }
-    if (got < 0) status = can_not_read(loader, errno);
+    if (got < 0) status = cannot_read(loader, errno);
     (void)close(fd);
     return status;
 }

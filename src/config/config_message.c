@@ -86,13 +86,14 @@ void uvhttp__problems_add(uvhttp__problems_t *problems, const char *format, ...)
     (void)vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     bool first = problems->count++ == 0;
-    size_t room = problems->size - problems->used;
-    if (!first && (problems->left_out > 0 || strlen(line) + 1 + REST_SIZE >= room)) {
+    size_t capacity = problems->size - problems->used;
+    if (!first && (problems->left_out > 0 || strlen(line) + 1 + REST_SIZE >= capacity)) {
         problems->left_out++;
         return;
     }
-    if (room == 0) return;
-    size_t keep = first && room > REST_SIZE + 1 ? room - REST_SIZE : room; /* the first one even if it is cut */
+    if (capacity == 0) return;
+    size_t keep =
+        first && capacity > REST_SIZE + 1 ? capacity - REST_SIZE : capacity; /* the first one even if it is cut */
     (void)snprintf(problems->message + problems->used, keep, "%s%s", first ? "" : "\n", line);
     problems->used += strlen(problems->message + problems->used);
 }

@@ -9,7 +9,7 @@
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
-#include "conn/host_internal.h"
+#include "conn/tcp_server_internal.h"
 
 /* The array of listeners of an attached host has its final size from the begin, because listeners must not move. */
 #define ATTACHED_ADDRESSES_MAX 64
@@ -58,19 +58,20 @@ static int open_sockets(uvhttp__endpoint_t *endpoint, int backlog, int *fds, uin
 }
 
 /* reason: what more there is to say, or NULL. */
-static int fail(uvhttp__host_t *host, const char *address, int status, const char *reason) {
-    snprintf(host->error, sizeof host->error, "can not listen on \"%s\": %s%s%s", address, uvhttp_error_message(status),
-             reason ? ": " : "", reason ? reason : "");
+static int fail(uvhttp__tcp_server_t *tcp_server, const char *address, int status, const char *reason) {
+    snprintf(tcp_server->error, sizeof tcp_server->error, "cannot listen on \"%s\": %s%s%s", address,
+             uvhttp_error_message(status), reason ? ": " : "", reason ? reason : "");
     return status;
 }
 
-static int fail_to_read(uvhttp__host_t *host, const char *address, int status) {
+static int fail_to_read(uvhttp__tcp_server_t *tcp_server, const char *address, int status) {
     const char *advice = "expected host:port, [v6]:port, *:port, unix:/path, unix:@name, fd:N or systemd";
-    return fail(host, address, status, status == UVHTTP_E_ADDRESS ? advice : NULL);
+    return fail(tcp_server, address, status, status == UVHTTP_E_ADDRESS ? advice : NULL);
 }
 
 /* The address is one, but not for this machine or process. */
-static int fail_to_open(uvhttp__host_t *host, const char *address, int status, const uvhttp__endpoint_t *endpoint) {
+static int fail_to_open(uvhttp__tcp_server_t *tcp_server, const char *address, int status,
+                        const uvhttp__endpoint_t *endpoint) {
     const char *reason = NULL;
     char text[160];
     if (status == UVHTTP_E_CONFIG) {
@@ -83,65 +84,66 @@ static int fail_to_open(uvhttp__host_t *host, const char *address, int status, c
     }
     if (status == UVHTTP_E_IO || status == UVHTTP_E_ADDRESS) reason = strerrordesc_np(errno);
     if (status == UVHTTP_E_ADDRESS && endpoint->fd >= 0) reason = "it is no listening stream socket";
-    return fail(host, address, status, reason);
+    return fail(tcp_server, address, status, reason);
 }
 
-int uvhttp__host_listen(uvhttp__host_t *host, const char *address, const uvhttp__conn_filter_t *filter,
-                        uint16_t *port) {
-    if (host->finished || (host->running && (!host->uv || host->workers[0].draining))) return UVHTTP_E_STATE;
+int uvhttp__tcp_server_listen(uvhttp__tcp_server_t *tcp_server, const char *address,
+                              const uvhttp__conn_filter_t *filter, uint16_t *port) {
+    if (tcp_server->finished || (tcp_server->running && (!tcp_server->uv || tcp_server->loops[0].draining)))
+        return UVHTTP_E_STATE;
     if (!address) return UVHTTP_E_INVALID;
     uvhttp__endpoint_t endpoint;
     int status = uvhttp__endpoint_parse(address, &endpoint);
-    if (status == UVHTTP_OK && host->uv && host->endpoint_count == ATTACHED_ADDRESSES_MAX) status = UVHTTP_E_LIMIT;
-    if (status != UVHTTP_OK) return fail_to_read(host, address, status);
-    if (endpoint.proxy_protocol && !host->proxies) {
-        snprintf(
-            host->error, sizeof host->error,
-            "can not listen on \"%s\": nobody is trusted with the PROXY protocol: call uvhttp_server_trust_proxies "
-            "before",
-            address);
+    if (status == UVHTTP_OK && tcp_server->uv && tcp_server->endpoint_count == ATTACHED_ADDRESSES_MAX)
+        status = UVHTTP_E_LIMIT;
+    if (status != UVHTTP_OK) return fail_to_read(tcp_server, address, status);
+    if (endpoint.proxy_protocol && !tcp_server->proxies) {
+        snprintf(tcp_server->error, sizeof tcp_server->error,
+                 "cannot listen on \"%s\": nobody is trusted with the PROXY protocol: call uvhttp_server_trust_proxies "
+                 "before",
+                 address);
         return UVHTTP_E_CONFIG;
     }
-    uint32_t row = host->endpoint_count, count = host->worker_count;
-    uvhttp__endpoint_t *endpoints = uvhttp__realloc(host->endpoints, (row + 1) * sizeof *endpoints);
+    uint32_t address_index = tcp_server->endpoint_count, count = tcp_server->loop_count;
+    uvhttp__endpoint_t *endpoints = uvhttp__realloc(tcp_server->endpoints, (address_index + 1) * sizeof *endpoints);
     if (!endpoints) return UVHTTP_E_NOMEM;
-    host->endpoints = endpoints;
-    uvhttp__conn_filter_t *filters = uvhttp__realloc(host->filters, (row + 1) * sizeof *filters);
+    tcp_server->endpoints = endpoints;
+    uvhttp__conn_filter_t *filters = uvhttp__realloc(tcp_server->filters, (address_index + 1) * sizeof *filters);
     if (!filters) return UVHTTP_E_NOMEM;
-    host->filters = filters;
-    int *fds = uvhttp__realloc(host->fds, (row + 1) * count * sizeof *fds);
+    tcp_server->filters = filters;
+    int *fds = uvhttp__realloc(tcp_server->fds, (address_index + 1) * count * sizeof *fds);
     if (!fds) return UVHTTP_E_NOMEM;
-    host->fds = fds;
-    for (uint32_t i = 0; i < count; i++) fds[row * count + i] = -1;
-    endpoint.congestion_control = host->options.congestion_control;
-    status = open_sockets(&endpoint, (int)host->options.backlog, &fds[row * count], count);
+    tcp_server->fds = fds;
+    for (uint32_t i = 0; i < count; i++) fds[address_index * count + i] = -1;
+    endpoint.congestion_control = tcp_server->options.congestion_control;
+    status = open_sockets(&endpoint, (int)tcp_server->options.backlog, &fds[address_index * count], count);
     if (status != UVHTTP_OK) {
-        status = fail_to_open(host, address, status, &endpoint);
+        status = fail_to_open(tcp_server, address, status, &endpoint);
         for (uint32_t i = 0; i < count; i++)
-            if (fds[row * count + i] >= 0) close(fds[row * count + i]);
+            if (fds[address_index * count + i] >= 0) close(fds[address_index * count + i]);
         return status;
     }
-    if (endpoint.fd < 0) set_port(&endpoint, port_of(fds[row * count]));
-    endpoints[row] = endpoint;
-    filters[row] = filter ? *filter : (uvhttp__conn_filter_t){.open = NULL};
-    if (port) *port = port_of(fds[row * count]);
-    host->endpoint_count++;
-    UVHTTP_LOG_INFO("%s: opened a listener: %s (port %u), backlog %d", host->options.name, address,
-                    port_of(fds[row * count]), (int)host->options.backlog);
-    return host->uv ? uvhttp__worker_open_listeners(&host->workers[0]) : UVHTTP_OK;
+    if (endpoint.fd < 0) set_port(&endpoint, port_of(fds[address_index * count]));
+    endpoints[address_index] = endpoint;
+    filters[address_index] = filter ? *filter : (uvhttp__conn_filter_t){.open = NULL};
+    if (port) *port = port_of(fds[address_index * count]);
+    tcp_server->endpoint_count++;
+    UVHTTP_LOG_INFO("%s: opened a listener: %s (port %u), backlog %d", tcp_server->options.name, address,
+                    port_of(fds[address_index * count]), (int)tcp_server->options.backlog);
+    return tcp_server->uv ? uvhttp__tcp_loop_open_listeners(&tcp_server->loops[0]) : UVHTTP_OK;
 }
 
-void uvhttp__host_addresses(const uvhttp__host_t *host, char *text, size_t size) {
+void uvhttp__tcp_server_addresses(const uvhttp__tcp_server_t *tcp_server, char *text, size_t size) {
     size_t used = 0;
     text[0] = '\0';
-    for (uint32_t i = 0; i < host->endpoint_count && used < size; i++) {
-        const uvhttp__endpoint_t *endpoint = &host->endpoints[i];
+    for (uint32_t i = 0; i < tcp_server->endpoint_count && used < size; i++) {
+        const uvhttp__endpoint_t *endpoint = &tcp_server->endpoints[i];
         char one[UVHTTP__ADDRESS_TEXT_MAX];
         if (endpoint->fd >= 0)
             snprintf(one, sizeof one, "fd:%d", endpoint->fd);
         else
             uvhttp__address_format(&endpoint->address, endpoint->address_size, one);
-        const char *name = host->filters[i].open ? host->filters[i].name : "";
+        const char *name = tcp_server->filters[i].open ? tcp_server->filters[i].name : "";
         int wrote = snprintf(text + used, size - used, "%s%s%s%s", used ? ", " : "", one,
                              endpoint->proxy_protocol ? " proxy_protocol" : "", name);
         used += wrote > 0 ? (size_t)wrote : 0;
@@ -151,20 +153,20 @@ void uvhttp__host_addresses(const uvhttp__host_t *host, char *text, size_t size)
 /* --- accepting --- */
 
 /* Returns NULL if the connection is gone already. */
-static uvhttp__conn_t *serve(uvhttp__worker_t *worker, int fd, uint32_t row) {
-    uvhttp__conn_t *conn = uvhttp__slab_alloc(&worker->slab);
+static uvhttp__conn_t *serve(uvhttp__tcp_loop_t *loop, int fd, uint32_t address_index) {
+    uvhttp__conn_t *conn = uvhttp__slab_alloc(&loop->slab);
     if (!conn) {
-        UVHTTP_LOG_DEBUG("conn: loop %u: fd %d refused: out of memory", worker->index, fd);
+        UVHTTP_LOG_DEBUG("conn: loop %u: fd %d refused: out of memory", loop->index, fd);
         close(fd);
-        (void)uvhttp__host_leave_place(worker->host);
+        (void)uvhttp__tcp_server_leave_place(loop->tcp_server);
         return NULL;
     }
-    uvhttp__counters_add(&worker->counters, connections_accepted, 1);
-    uvhttp__stream_open(&conn->stream, worker->loop, fd, &uvhttp__conn_stream_ops);
-    uvhttp__timer_init(&conn->timer, worker->conn_timer_kind);
+    uvhttp__counters_add(&loop->counters, connections_accepted, 1);
+    uvhttp__stream_open(&conn->stream, loop->io, fd, &uvhttp__conn_stream_ops);
+    uvhttp__timer_init(&conn->timer, loop->conn_timer_kind);
     uvhttp__list_init(&conn->link);
-    uvhttp__list_push_back(&worker->conns, &conn->link);
-    conn->worker = worker;
+    uvhttp__list_push_back(&loop->conns, &conn->link);
+    conn->loop = loop;
     conn->ref = NULL;
     conn->user = NULL;
     conn->output_check = 0;
@@ -172,7 +174,7 @@ static uvhttp__conn_t *serve(uvhttp__worker_t *worker, int fd, uint32_t row) {
     conn->flags = 0;
     conn->peer = NULL;
     UVHTTP_LOG_DEBUG("conn: %s accepted", uvhttp__conn_log_name(conn, (uvhttp__conn_name_t){{0}}.text));
-    int status = uvhttp__conn_start(conn, row);
+    int status = uvhttp__conn_start(conn, address_index);
     if (conn->flags & UVHTTP__CONN_CLOSED) return NULL;
     if (status == UVHTTP_OK) status = uvhttp__stream_read_start(&conn->stream);
     if (status == UVHTTP_OK) return conn;
@@ -180,67 +182,67 @@ static uvhttp__conn_t *serve(uvhttp__worker_t *worker, int fd, uint32_t row) {
     return NULL;
 }
 
-static void pause_listeners(uvhttp__worker_t *worker) {
-    if (atomic_exchange(&worker->paused, true)) return;
-    atomic_fetch_add(&worker->host->workers_paused, 1);
-    for (uint32_t i = 0; i < worker->listeners_open; i++) uvhttp__listener_pause(&worker->listeners[i]);
+static void pause_listeners(uvhttp__tcp_loop_t *loop) {
+    if (atomic_exchange(&loop->paused, true)) return;
+    atomic_fetch_add(&loop->tcp_server->loops_paused, 1);
+    for (uint32_t i = 0; i < loop->listeners_open; i++) uvhttp__listener_pause(&loop->listeners[i]);
 }
 
-static void resume_listeners(uvhttp__worker_t *worker) {
-    if (!atomic_exchange(&worker->paused, false)) return;
-    uvhttp__timer_stop(&worker->loop->wheel, &worker->room_timer);
-    atomic_fetch_sub(&worker->host->workers_paused, 1);
-    if (worker->draining) return;
-    for (uint32_t i = 0; i < worker->listeners_open; i++) uvhttp__listener_resume(&worker->listeners[i]);
+static void resume_listeners(uvhttp__tcp_loop_t *loop) {
+    if (!atomic_exchange(&loop->paused, false)) return;
+    uvhttp__timer_stop(&loop->io->wheel, &loop->place_timer);
+    atomic_fetch_sub(&loop->tcp_server->loops_paused, 1);
+    if (loop->draining) return;
+    for (uint32_t i = 0; i < loop->listeners_open; i++) uvhttp__listener_resume(&loop->listeners[i]);
 }
 
-static void on_room_post(uvhttp__post_t *post) {
-    uvhttp__worker_t *worker = UVHTTP__CONTAINER_OF(post, uvhttp__worker_t, room_post);
-    atomic_store(&worker->room_posted, false);
-    if (uvhttp__host_has_place(worker->host)) resume_listeners(worker);
+static void on_place_post(uvhttp__post_t *post) {
+    uvhttp__tcp_loop_t *loop = UVHTTP__CONTAINER_OF(post, uvhttp__tcp_loop_t, place_post);
+    atomic_store(&loop->place_posted, false);
+    if (uvhttp__tcp_server_has_place(loop->tcp_server)) resume_listeners(loop);
 }
 
-void uvhttp__worker_find_room(uvhttp__worker_t *worker, bool again) {
-    if (!atomic_load(&worker->paused) || worker->draining) return;
-    if (uvhttp__host_has_place(worker->host))
-        resume_listeners(worker);
+void uvhttp__tcp_loop_find_place(uvhttp__tcp_loop_t *loop, bool again) {
+    if (!atomic_load(&loop->paused) || loop->draining) return;
+    if (uvhttp__tcp_server_has_place(loop->tcp_server))
+        resume_listeners(loop);
     else
-        uvhttp__worker_make_room(worker, again);
+        uvhttp__tcp_loop_make_place(loop, again);
 }
 
 /* --- callbacks of listeners --- */
 
-static uvhttp__worker_t *worker_of(uvhttp__listener_t *listener) {
+static uvhttp__tcp_loop_t *loop_of(uvhttp__listener_t *listener) {
     return listener->loop->arg;
 }
 
 static bool on_take_place(uvhttp__listener_t *listener) {
-    return uvhttp__host_take_place(worker_of(listener)->host);
+    return uvhttp__tcp_server_take_place(loop_of(listener)->tcp_server);
 }
 
 static void on_give_place(uvhttp__listener_t *listener) {
-    (void)uvhttp__host_leave_place(worker_of(listener)->host);
+    (void)uvhttp__tcp_server_leave_place(loop_of(listener)->tcp_server);
 }
 
 static void on_full(uvhttp__listener_t *listener) {
-    uvhttp__worker_t *worker = worker_of(listener);
-    uvhttp__counters_add(&worker->counters, connections_waited, 1);
+    uvhttp__tcp_loop_t *loop = loop_of(listener);
+    uvhttp__counters_add(&loop->counters, connections_waited, 1);
     UVHTTP_LOG_DEBUG("conn: loop %u: all %u connections of max_connections are open; others wait in the backlog",
-                     worker->index, worker->host->options.max_connections);
-    pause_listeners(worker);
-    uvhttp__worker_find_room(worker, false); /* a place may have become free between the refusal and the pause */
+                     loop->index, loop->tcp_server->options.max_connections);
+    pause_listeners(loop);
+    uvhttp__tcp_loop_find_place(loop, false); /* a place may have become free between the refusal and the pause */
 }
 
 static void on_accept(uvhttp__listener_t *listener, int fd) {
-    uvhttp__worker_t *worker = worker_of(listener);
-    if (worker->cut) {
-        UVHTTP_LOG_DEBUG("conn: loop %u: fd %d refused: the server stops", worker->index, fd);
+    uvhttp__tcp_loop_t *loop = loop_of(listener);
+    if (loop->cut) {
+        UVHTTP_LOG_DEBUG("conn: loop %u: fd %d refused: the server stops", loop->index, fd);
         close(fd);
-        (void)uvhttp__host_leave_place(worker->host);
+        (void)uvhttp__tcp_server_leave_place(loop->tcp_server);
         return;
     }
-    uvhttp__conn_t *conn = serve(worker, fd, (uint32_t)(listener - worker->listeners));
-    if (conn && worker->draining) uvhttp__conn_drain(conn);
+    uvhttp__conn_t *conn = serve(loop, fd, (uint32_t)(listener - loop->listeners));
+    if (conn && loop->draining) uvhttp__conn_drain(conn);
 }
 
 static void on_accept_error(uvhttp__listener_t *listener, int status) {
@@ -248,9 +250,9 @@ static void on_accept_error(uvhttp__listener_t *listener, int status) {
 }
 
 static void on_listener_closed(uvhttp__listener_t *listener) {
-    uvhttp__worker_t *worker = worker_of(listener);
-    worker->listeners_open--;
-    uvhttp__worker_check_done(worker);
+    uvhttp__tcp_loop_t *loop = loop_of(listener);
+    loop->listeners_open--;
+    uvhttp__tcp_loop_check_done(loop);
 }
 
 static const uvhttp__listener_ops_t listener_ops = {.on_accept = on_accept,
@@ -261,27 +263,27 @@ static const uvhttp__listener_ops_t listener_ops = {.on_accept = on_accept,
                                                     .on_closed = on_listener_closed};
 
 /* Own loops: all addresses at once. Attached: called again for each address that is added. */
-int uvhttp__worker_open_listeners(uvhttp__worker_t *worker) {
-    uvhttp__host_t *host = worker->host;
-    worker->room_post.run = on_room_post;
-    worker->evict_post.run = uvhttp__worker_on_evict_post;
-    if (!worker->listeners) {
-        uint32_t count = host->uv ? ATTACHED_ADDRESSES_MAX : host->endpoint_count;
-        worker->listeners = uvhttp__calloc(count ? count : 1, sizeof *worker->listeners);
-        if (!worker->listeners) return UVHTTP_E_NOMEM;
+int uvhttp__tcp_loop_open_listeners(uvhttp__tcp_loop_t *loop) {
+    uvhttp__tcp_server_t *tcp_server = loop->tcp_server;
+    loop->place_post.run = on_place_post;
+    loop->evict_post.run = uvhttp__tcp_loop_on_evict_post;
+    if (!loop->listeners) {
+        uint32_t count = tcp_server->uv ? ATTACHED_ADDRESSES_MAX : tcp_server->endpoint_count;
+        loop->listeners = uvhttp__calloc(count ? count : 1, sizeof *loop->listeners);
+        if (!loop->listeners) return UVHTTP_E_NOMEM;
     }
-    while (worker->listeners_open < host->endpoint_count) {
-        uint32_t i = worker->listeners_open;
-        int *fd = &host->fds[i * host->worker_count + worker->index];
-        int status = uvhttp__listener_open(&worker->listeners[i], worker->loop, *fd, &listener_ops);
+    while (loop->listeners_open < tcp_server->endpoint_count) {
+        uint32_t i = loop->listeners_open;
+        int *fd = &tcp_server->fds[i * tcp_server->loop_count + loop->index];
+        int status = uvhttp__listener_open(&loop->listeners[i], loop->io, *fd, &listener_ops);
         if (status != UVHTTP_OK) return status;
         *fd = -1;
-        worker->listeners_open++;
+        loop->listeners_open++;
     }
     return UVHTTP_OK;
 }
 
-void uvhttp__worker_close_listeners(uvhttp__worker_t *worker) {
-    uvhttp__timer_stop(&worker->loop->wheel, &worker->room_timer);
-    for (uint32_t i = worker->listeners_open; i-- > 0;) uvhttp__listener_close(&worker->listeners[i]);
+void uvhttp__tcp_loop_close_listeners(uvhttp__tcp_loop_t *loop) {
+    uvhttp__timer_stop(&loop->io->wheel, &loop->place_timer);
+    for (uint32_t i = loop->listeners_open; i-- > 0;) uvhttp__listener_close(&loop->listeners[i]);
 }

@@ -58,7 +58,7 @@ static uvhttp__address_count_t **bucket_of(const shard_t *shard, uint64_t hash) 
 }
 
 /* Doubles the table when it is full; chains grow if there is no memory for that. Returns false without any table. */
-static bool make_room(const uvhttp__address_limit_t *limit, shard_t *shard) {
+static bool make_place(const uvhttp__address_limit_t *limit, shard_t *shard) {
     if (shard->used < shard->bucket_count) return true;
     uint32_t count = shard->bucket_count ? shard->bucket_count * 2 : BUCKETS_AT_FIRST;
     uvhttp__address_count_t **buckets = uvhttp__calloc(count, sizeof *buckets);
@@ -86,7 +86,7 @@ static uvhttp__address_count_t *find(const shard_t *shard, uint64_t hash, uint64
 }
 
 static uvhttp__address_count_t *add(const uvhttp__address_limit_t *limit, shard_t *shard, uint64_t key, bool is_v6) {
-    if (!make_room(limit, shard)) return NULL;
+    if (!make_place(limit, shard)) return NULL;
     uvhttp__address_count_t *entry = uvhttp__malloc(sizeof *entry);
     if (!entry) return NULL;
     uvhttp__address_count_t **bucket = bucket_of(shard, hash_of(limit, key));

@@ -19,21 +19,22 @@ typedef struct uvhttp__channel_parts {
 } uvhttp__channel_parts_t;
 
 /* What a queue may hold: bytes from which a send reports backpressure, and with which it refuses. */
-typedef struct uvhttp__channel_room {
+typedef struct uvhttp__channel_capacity {
     uint64_t high_watermark, queue_max;
-} uvhttp__channel_room_t;
+} uvhttp__channel_capacity_t;
 
 /* What the carrier does. The functions that send return 0; UVHTTP_E_AGAIN: queued, but the queue is above
  * room.high_watermark, and on_drain follows; UVHTTP_E_LIMIT: not queued, room.queue_max; UVHTTP_E_CLOSED or
  * UVHTTP_E_NOMEM: not queued. No event is called from within any of these functions. */
 typedef struct uvhttp__channel_ops {
     /* Both parts, which are copied, or none. */
-    int (*send)(uvhttp__channel_t *channel, const uvhttp__channel_parts_t *parts, uvhttp__channel_room_t room);
-    /* Bytes in iteration memory of channel->loop (uvhttp__loop_turn_alloc), which stay there. */
-    int (*send_iteration)(uvhttp__channel_t *channel, const char *data, size_t size, uvhttp__channel_room_t room);
+    int (*send)(uvhttp__channel_t *channel, const uvhttp__channel_parts_t *parts, uvhttp__channel_capacity_t capacity);
+    /* Bytes in iteration memory of channel->loop (uvhttp__loop_iteration_alloc), which stay there. */
+    int (*send_iteration)(uvhttp__channel_t *channel, const char *data, size_t size,
+                          uvhttp__channel_capacity_t capacity);
     /* Bytes that stay untouched until release(arg), which is called exactly once, also when they are not queued. */
     int (*send_reference)(uvhttp__channel_t *channel, uvhttp_str_t data, void (*release)(void *arg), void *arg,
-                          uvhttp__channel_room_t room);
+                          uvhttp__channel_capacity_t capacity);
     /* Bytes that are queued and wait for the peer. */
     size_t (*queued)(const uvhttp__channel_t *channel);
     /* Whether the peer takes what was sent is looked at under events->output_limits, also if nothing is queued: the

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <uvhttp/log.h>
 
-#include "conn/host_internal.h"
+#include "conn/tcp_server_internal.h"
 
 static_assert(sizeof(uvhttp__conn_t) <= 192, "an idle connection costs this and what the upper layer adds");
 
@@ -20,7 +20,7 @@ const char *uvhttp__conn_log_name(const uvhttp__conn_t *conn, char text[UVHTTP__
     char peer[UVHTTP__ADDRESS_TEXT_MAX] = "(gone)";
     if (getpeername(conn->stream.fd, (struct sockaddr *)&address, &size) == 0)
         uvhttp__address_format(&address, size, peer);
-    snprintf(text, UVHTTP__CONN_NAME_MAX, "loop %u: fd %d, %s,", conn->worker->index, conn->stream.fd, peer);
+    snprintf(text, UVHTTP__CONN_NAME_MAX, "loop %u: fd %d, %s,", conn->loop->index, conn->stream.fd, peer);
     return text;
 }
 
@@ -58,7 +58,7 @@ void uvhttp__conn_finish_by(uvhttp__conn_t *conn, uint64_t deadline_ms) {
 
 /* Without memory for a check there is at least an end. */
 void uvhttp__conn_finish(uvhttp__conn_t *conn) {
-    uint64_t ms = (uint64_t)conn->worker->host->options.finish.timeout * 1000;
+    uint64_t ms = (uint64_t)conn->loop->tcp_server->options.finish.timeout * 1000;
     uvhttp__conn_finish_by(conn, uvhttp__conn_now_ms(conn) + ms);
     if (conn->flags & UVHTTP__CONN_CHECKED) uvhttp__conn_timer_stop(conn);
 }
@@ -75,7 +75,7 @@ void uvhttp__conn_count_reset(uvhttp__conn_t *conn) {
     static const char *const when[] = {"while it was idle", "while a request was received",
                                        "while a response was made or sent", "while it was being closed"};
     if (!(conn->stream.flags & UVHTTP__STREAM_RESET)) return;
-    uvhttp__counters_t *counters = &conn->worker->counters;
+    uvhttp__counters_t *counters = &conn->loop->counters;
     uvhttp__conn_phase_t phase = phase_of(conn);
     switch (phase) {
         case UVHTTP__PHASE_IDLE: uvhttp__counters_add(counters, resets_idle, 1); break;
@@ -83,5 +83,5 @@ void uvhttp__conn_count_reset(uvhttp__conn_t *conn) {
         case UVHTTP__PHASE_WRITING: uvhttp__counters_add(counters, resets_writing, 1); break;
         case UVHTTP__PHASE_CLOSING: uvhttp__counters_add(counters, resets_closing, 1); break;
     }
-    UVHTTP_LOG_DEBUG("%s: connection reset by its client %s", conn->worker->host->options.name, when[phase]);
+    UVHTTP_LOG_DEBUG("%s: connection reset by its client %s", conn->loop->tcp_server->options.name, when[phase]);
 }

@@ -11,15 +11,15 @@
 #include "conn/channel.h"
 #include "conn/loop_ref.h"
 
-typedef struct uvhttp__worker uvhttp__worker_t;
-typedef struct uvhttp__host uvhttp__host_t;
+typedef struct uvhttp__tcp_loop uvhttp__tcp_loop_t;
+typedef struct uvhttp__tcp_server uvhttp__tcp_server_t;
 typedef struct uvhttp_tcp uvhttp__conn_t;
 
 struct uvhttp_tcp {
     uvhttp__stream_t stream; /* first: the connection is found by it */
     uvhttp__timer_t timer;   /* the upper layer's while the connection serves; then the end's */
     uvhttp__list_t link;     /* in worker->conns or worker->idle */
-    uvhttp__worker_t *worker;
+    uvhttp__tcp_loop_t *loop;
     uvhttp__loop_ref_t *ref; /* handle for other threads, NULL until asked for */
     void *user;
     uint32_t output_check;          /* its row in worker->output_checks, while UVHTTP__CONN_CHECKED */
@@ -109,8 +109,8 @@ static inline void uvhttp__conn_idle(uvhttp__conn_t *conn) {
 /* It is never closed to make room. */
 void uvhttp__conn_set_busy(uvhttp__conn_t *conn);
 
-/* From now on the events of the connection go to another protocol of its host: 0: ops, n: ops->others[n - 1] (host.h).
- * What of the memory is the upper layer's becomes that protocol's. */
+/* From now on the events of the connection go to another protocol of its host: 0: ops, n: ops->others[n - 1]
+ * (tcp_server.h). What of the memory is the upper layer's becomes that protocol's. */
 static inline void uvhttp__conn_set_protocol(uvhttp__conn_t *conn, unsigned number) {
     conn->flags = (uint16_t)((conn->flags & ~(unsigned)UVHTTP__CONN_PROTOCOL) | number << 13);
 }
@@ -139,17 +139,19 @@ void uvhttp__conn_close(uvhttp__conn_t *conn, int status);
 void uvhttp__conn_reset(uvhttp__conn_t *conn, int status);
 
 /* uvhttp_tcp_send of both parts or none, with limits of the caller's. */
-int uvhttp__conn_send_parts(uvhttp__conn_t *conn, const uvhttp__channel_parts_t *parts, uvhttp__channel_room_t room);
+int uvhttp__conn_send_parts(uvhttp__conn_t *conn, const uvhttp__channel_parts_t *parts,
+                            uvhttp__channel_capacity_t capacity);
 /* The same of bytes that stand in turn memory. */
-int uvhttp__conn_send_turn(uvhttp__conn_t *conn, const char *data, size_t size, uvhttp__channel_room_t room);
+int uvhttp__conn_send_iteration(uvhttp__conn_t *conn, const char *data, size_t size,
+                                uvhttp__channel_capacity_t capacity);
 /* uvhttp_tcp_send_ref, with limits of the caller's. */
 int uvhttp__conn_send_ref(uvhttp__conn_t *conn, const void *data, size_t size, void (*release)(void *arg), void *arg,
-                          uvhttp__channel_room_t room);
+                          uvhttp__channel_capacity_t capacity);
 
 /* --- whether the peer takes the output (output.c) ---
  * Begins by itself when output outlives a turn, and ends when the peer has acknowledged everything. Once a second what
- * it has acknowledged is looked at, also of output that is with the kernel already; who is too slow (host.h) is reset
- * and counted. */
+ * it has acknowledged is looked at, also of output that is with the kernel already; who is too slow (tcp_server.h) is
+ * reset and counted. */
 
 /* For output that the kernel may take at once. Does nothing while it is checked. */
 void uvhttp__output_check_start(uvhttp__conn_t *conn);
@@ -164,7 +166,7 @@ void uvhttp__conn_close_ref(uvhttp__conn_t *conn);
 
 typedef struct uvhttp__conn_peer uvhttp__conn_peer_t;
 
-/* The peer's address; false (and "unknown") if it can not be had any more. */
+/* The peer's address; false (and "unknown") if it cannot be had any more. */
 bool uvhttp__conn_peer(uvhttp__conn_t *conn, char *text);
 /* Whom a proxy speaks for by the PROXY protocol, else the peer. */
 uvhttp__peer_t uvhttp__conn_client(uvhttp__conn_t *conn);

@@ -1,7 +1,7 @@
 /* Owns: what happens to a connection: its start behind a PROXY header and a filter, the callbacks of its stream, its
  * timer, and the drain of its server. May include: io, base, obs. */
-#include "base/hot.h"
-#include "conn/host_internal.h"
+#include "base/hot_path.h"
+#include "conn/tcp_server_internal.h"
 
 /* --- the start --- */
 
@@ -9,24 +9,24 @@
  * nothing of the connection stays here. */
 static void refuse_address(uvhttp__conn_t *conn, int code) {
     if (code == UVHTTP_E_LIMIT)
-        uvhttp__counters_add(&conn->worker->counters, connections_refused_address, 1);
+        uvhttp__counters_add(&conn->loop->counters, connections_refused_address, 1);
     else
-        uvhttp__counters_error(&conn->worker->counters, code);
+        uvhttp__counters_error(&conn->loop->counters, code);
     conn->flags |= UVHTTP__CONN_HANDSHAKE;
     uvhttp__conn_reset(conn, code);
 }
 
 /* It is known who is there: the filter is set, or the upper layer hears of it. A code other than 0 has to close the
  * connection; with 0 it may be closed already. */
-static int begin(uvhttp__conn_t *conn, uint32_t row) {
-    if (conn->worker->host->addresses) {
+static int begin(uvhttp__conn_t *conn, uint32_t address_index) {
+    if (conn->loop->tcp_server->addresses) {
         int status = uvhttp__conn_count_address(conn);
         if (status != UVHTTP_OK) {
             refuse_address(conn, status);
             return UVHTTP_OK;
         }
     }
-    const uvhttp__conn_filter_t *filter = &conn->worker->host->filters[row];
+    const uvhttp__conn_filter_t *filter = &conn->loop->tcp_server->filters[address_index];
     if (filter->open) {
         conn->flags |= UVHTTP__CONN_HANDSHAKE;
         return filter->open(conn, filter->arg);
@@ -42,13 +42,13 @@ void uvhttp__conn_opened(uvhttp__conn_t *conn) {
 }
 
 static void refuse(uvhttp__conn_t *conn, int code) {
-    uvhttp__counters_error(&conn->worker->counters, code);
+    uvhttp__counters_error(&conn->loop->counters, code);
     uvhttp__conn_close(conn, code);
 }
 
-int uvhttp__conn_start(uvhttp__conn_t *conn, uint32_t row) {
-    if (!conn->worker->host->endpoints[row].proxy_protocol) return begin(conn, row);
-    int status = uvhttp__conn_proxy_begin(conn, row); /* the rest when it is known who is there */
+int uvhttp__conn_start(uvhttp__conn_t *conn, uint32_t address_index) {
+    if (!conn->loop->tcp_server->endpoints[address_index].proxy_protocol) return begin(conn, address_index);
+    int status = uvhttp__conn_proxy_begin(conn, address_index); /* the rest when it is known who is there */
     if (status != UVHTTP_OK) refuse(conn, status);
     return UVHTTP_OK;
 }
@@ -56,14 +56,14 @@ int uvhttp__conn_start(uvhttp__conn_t *conn, uint32_t row) {
 /* Not inlined: on_data would save registers for it, for every receive. */
 static NOINLINE size_t on_proxy_data(uvhttp__conn_t *conn, const char *data, size_t size) {
     size_t used;
-    uint32_t row;
-    int status = uvhttp__conn_proxy_read(conn, data, size, &used, &row);
+    uint32_t address_index;
+    int status = uvhttp__conn_proxy_read(conn, data, size, &used, &address_index);
     if (status == UVHTTP_E_AGAIN) return size;
     if (status != UVHTTP_OK) {
         refuse(conn, status);
         return size;
     }
-    status = begin(conn, row);
+    status = begin(conn, address_index);
     if (status != UVHTTP_OK) uvhttp__conn_close(conn, status);
     if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return size;
     return used < size ? used + conn->stream.ops->on_data(&conn->stream, data + used, size - used) : size;
@@ -99,7 +99,7 @@ void uvhttp__conn_drain(uvhttp__conn_t *conn) {
     else if (has_begun(conn))
         let_begin(conn);
     else
-        uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + conn->worker->host->options.drain_idle_ms);
+        uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + conn->loop->tcp_server->options.drain_idle_ms);
 }
 
 void uvhttp__conn_drain_alone(uvhttp__conn_t *conn) {
@@ -126,7 +126,7 @@ static void linger(uvhttp__conn_t *conn) {
     }
     conn->flags |= UVHTTP__CONN_LINGERING;
     uvhttp__stream_resume(&conn->stream); /* the peer's FIN is what it waits for */
-    bool brief = conn->worker->draining && (conn->flags & UVHTTP__CONN_IDLE_END);
+    bool brief = conn->loop->draining && (conn->flags & UVHTTP__CONN_IDLE_END);
     uvhttp__conn_timer_stop(conn);
     uvhttp__conn_timer_set(conn,
                            uvhttp__conn_now_ms(conn) + (brief ? UVHTTP__CONN_IDLE_LINGER_MS : UVHTTP__CONN_LINGER_MS));
@@ -135,7 +135,7 @@ static void linger(uvhttp__conn_t *conn) {
 /* What the peer has not taken yet it may go on to take, at its rate: it is not closed over it. A server that stops
  * leaves that to the kernel. */
 static void end_lingering(uvhttp__conn_t *conn) {
-    if ((conn->flags & UVHTTP__CONN_CHECKED) && !conn->worker->draining)
+    if ((conn->flags & UVHTTP__CONN_CHECKED) && !conn->loop->draining)
         uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + UVHTTP__CONN_LINGER_MS);
     else
         uvhttp__conn_close(conn, conn->close_status);
@@ -144,18 +144,18 @@ static void end_lingering(uvhttp__conn_t *conn) {
 /* What comes behind the end. Who sends while there is too much of it loses the time that is left to read the end, or,
  * while output still goes out, waits until it has. */
 static NOINLINE size_t discard(uvhttp__conn_t *conn, size_t size) {
-    uvhttp__worker_t *worker = conn->worker;
+    uvhttp__tcp_loop_t *loop = conn->loop;
     uint64_t tick = uvhttp__conn_now_ms(conn) / UVHTTP__CONN_DISCARD_MS;
-    if (worker->discard_tick != tick) {
-        worker->discard_tick = tick;
-        worker->discarded = 0;
+    if (loop->discard_tick != tick) {
+        loop->discard_tick = tick;
+        loop->discarded = 0;
     }
-    if (worker->discarded >= UVHTTP__CONN_DISCARD_MAX) {
-        uvhttp__counters_add(&worker->counters, closing_floods, 1);
+    if (loop->discarded >= UVHTTP__CONN_DISCARD_MAX) {
+        uvhttp__counters_add(&loop->counters, closing_floods, 1);
         if (!(conn->flags & UVHTTP__CONN_LINGERING)) return 0;
         uvhttp__conn_close(conn, conn->close_status);
     }
-    worker->discarded += size;
+    loop->discarded += size;
     return size;
 }
 
@@ -192,7 +192,7 @@ static void on_closed(uvhttp__stream_t *stream) {
     uvhttp__conn_t *conn = uvhttp__conn_of(stream);
     if (!(conn->flags & (UVHTTP__CONN_PROXY | UVHTTP__CONN_HANDSHAKE))) uvhttp__conn_ops(conn)->on_closed(conn);
     uvhttp__conn_forget_peer(conn);
-    uvhttp__worker_conn_closed(conn);
+    uvhttp__tcp_loop_conn_closed(conn);
 }
 
 static void on_kept(uvhttp__stream_t *stream) {
@@ -209,9 +209,9 @@ static bool look_at_output(uvhttp__conn_t *conn) {
     uvhttp__output_verdict_t verdict = uvhttp__output_look(conn);
     switch (verdict) {
         case UVHTTP__OUTPUT_DUE: return true;
-        case UVHTTP__OUTPUT_TAKEN: uvhttp__conn_output_taken(conn); break;
-        case UVHTTP__OUTPUT_SLOW: uvhttp__counters_add(&conn->worker->counters, slow_write, 1); break;
-        case UVHTTP__OUTPUT_STALLED: uvhttp__counters_add(&conn->worker->counters, timeouts_write, 1); break;
+        case UVHTTP__OUTPUT_ACKNOWLEDGED: uvhttp__conn_output_acknowledged(conn); break;
+        case UVHTTP__OUTPUT_SLOW: uvhttp__counters_add(&conn->loop->counters, slow_write, 1); break;
+        case UVHTTP__OUTPUT_STALLED: uvhttp__counters_add(&conn->loop->counters, timeouts_write, 1); break;
         case UVHTTP__OUTPUT_WAITS: break;
     }
     if (verdict == UVHTTP__OUTPUT_SLOW || verdict == UVHTTP__OUTPUT_STALLED) uvhttp__conn_reset(conn, UVHTTP_E_TIMEOUT);
@@ -225,14 +225,14 @@ void uvhttp__conn_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void 
     if (conn->flags & UVHTTP__CONN_LINGERING) {
         end_lingering(conn);
     } else if (conn->flags & UVHTTP__CONN_FINISHING) {
-        uvhttp__counters_add(&conn->worker->counters, timeouts_write, 1);
+        uvhttp__counters_add(&conn->loop->counters, timeouts_write, 1);
         uvhttp__conn_reset(conn, UVHTTP_E_TIMEOUT);
-    } else if ((conn->flags & (UVHTTP__CONN_PROXY | UVHTTP__CONN_HANDSHAKE)) && conn->worker->draining) {
+    } else if ((conn->flags & (UVHTTP__CONN_PROXY | UVHTTP__CONN_HANDSHAKE)) && conn->loop->draining) {
         end_beginning(conn);
     } else if (conn->flags & UVHTTP__CONN_PROXY) {
         refuse(conn, UVHTTP_E_PROXY_TIMEOUT);
     } else if (conn->flags & UVHTTP__CONN_HANDSHAKE) {
-        uvhttp__counters_add(&conn->worker->counters, timeouts_handshake, 1);
+        uvhttp__counters_add(&conn->loop->counters, timeouts_handshake, 1);
         uvhttp__conn_close(conn, UVHTTP_E_TIMEOUT);
     } else {
         uvhttp__conn_ops(conn)->on_timer(conn);

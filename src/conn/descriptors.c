@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <uvhttp/log.h>
 
-#include "conn/host_internal.h"
+#include "conn/tcp_server_internal.h"
 
 /* Of a soft limit that is too low for all, the reserve gets at most this part. */
 #define RESERVE_PART 4
@@ -22,8 +22,8 @@ typedef struct need {
 } need_t;
 
 /* Where there is no /proc: what a loop and its listeners have. */
-static uint64_t count_in_use(const uvhttp__host_t *host) {
-    uint64_t guess = 8 + (uint64_t)host->worker_count * (6 + host->endpoint_count), count = 0;
+static uint64_t count_in_use(const uvhttp__tcp_server_t *tcp_server) {
+    uint64_t guess = 8 + (uint64_t)tcp_server->loop_count * (6 + tcp_server->endpoint_count), count = 0;
     DIR *directory = opendir("/proc/self/fd");
     if (!directory) return guess;
     while (readdir(directory)) count++;
@@ -31,17 +31,17 @@ static uint64_t count_in_use(const uvhttp__host_t *host) {
     return count > 3 ? count - 3 : guess; /* but for ".", ".." and the directory's own */
 }
 
-static void promise(uvhttp__host_t *host, uint32_t connections, need_t *need) {
+static void promise(uvhttp__tcp_server_t *tcp_server, uint32_t connections, need_t *need) {
     pthread_mutex_lock(&promised_lock);
-    promised = promised - host->descriptors_promised + connections;
-    host->descriptors_promised = connections;
+    promised = promised - tcp_server->descriptors_promised + connections;
+    tcp_server->descriptors_promised = connections;
     need->all = need->in_use + need->reserved + promised;
     pthread_mutex_unlock(&promised_lock);
 }
 
-void uvhttp__host_forget_descriptors(uvhttp__host_t *host) {
+void uvhttp__tcp_server_forget_descriptors(uvhttp__tcp_server_t *tcp_server) {
     need_t unused = {0};
-    promise(host, 0, &unused);
+    promise(tcp_server, 0, &unused);
 }
 
 /* The hard limit is the administrator's: it stays as it is. */
@@ -56,13 +56,13 @@ static const char *limit_text(rlim_t limit, char text[24]) {
     return text;
 }
 
-static void warn(const uvhttp__host_t *host, const need_t *need, bool raise) {
+static void warn(const uvhttp__tcp_server_t *tcp_server, const need_t *need, bool raise) {
     char soft[24], hard[24], advice[160];
     if (need->all <= need->hard)
         snprintf(advice, sizeof advice, "%s: raise the soft limit (ulimit -n %" PRIu64 ") or lower max_connections",
-                 raise      ? "the kernel refused more"
-                 : host->uv ? "an attached server leaves the limit to its program"
-                            : "raise_descriptor_limit is off",
+                 raise            ? "the kernel refused more"
+                 : tcp_server->uv ? "an attached server leaves the limit to its program"
+                                  : "raise_descriptor_limit is off",
                  need->all);
     else
         snprintf(advice, sizeof advice,
@@ -72,25 +72,26 @@ static void warn(const uvhttp__host_t *host, const need_t *need, bool raise) {
     UVHTTP_LOG_WARN("%s: at most %" PRIu32 " connections, not max_connections = %" PRIu32
                     ", because of RLIMIT_NOFILE: %" PRIu64 " descriptors are needed (%" PRIu64 " in use, %" PRIu64
                     " reserved for files and upstreams), soft limit %s, hard limit %s; %s",
-                    host->options.name, host->connections_limit, host->options.max_connections, need->all, need->in_use,
-                    need->reserved, limit_text(need->soft, soft), limit_text(need->hard, hard), advice);
+                    tcp_server->options.name, tcp_server->connections_limit, tcp_server->options.max_connections,
+                    need->all, need->in_use, need->reserved, limit_text(need->soft, soft), limit_text(need->hard, hard),
+                    advice);
 }
 
-void uvhttp__host_fit_descriptors(uvhttp__host_t *host, bool raise) {
-    uint32_t wanted = host->options.max_connections;
+void uvhttp__tcp_server_fit_descriptors(uvhttp__tcp_server_t *tcp_server, bool raise) {
+    uint32_t wanted = tcp_server->options.max_connections;
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-    need_t need = {.in_use = count_in_use(host),
-                   .reserved = host->options.descriptors_reserved,
+    need_t need = {.in_use = count_in_use(tcp_server),
+                   .reserved = tcp_server->options.descriptors_reserved,
                    .soft = limit.rlim_cur,
                    .hard = limit.rlim_max};
-    promise(host, wanted, &need);
+    promise(tcp_server, wanted, &need);
     if (raise && need.soft < need.all) raise_soft_limit(&need);
     if (need.soft >= need.all) return;
     uint64_t reserve_max = (uint64_t)need.soft / RESERVE_PART;
-    uint64_t taken = need.in_use + (need.reserved < reserve_max ? need.reserved : reserve_max);
-    uint64_t room = need.soft > taken ? (uint64_t)need.soft - taken : 1;
-    if (room >= wanted) return;
-    host->connections_limit = (uint32_t)room;
-    warn(host, &need, raise);
+    uint64_t in_use_max = need.in_use + (need.reserved < reserve_max ? need.reserved : reserve_max);
+    uint64_t capacity = need.soft > in_use_max ? (uint64_t)need.soft - in_use_max : 1;
+    if (capacity >= wanted) return;
+    tcp_server->connections_limit = (uint32_t)capacity;
+    warn(tcp_server, &need, raise);
 }

@@ -6,7 +6,7 @@
  * found busy when its turn comes leaves the list, until it is idle again. idle_since counts in grains of the clock, so
  * that the list is touched at most once a grain for a connection that has many requests; connections that became idle
  * within one grain are equal. */
-#include "conn/host_internal.h"
+#include "conn/tcp_server_internal.h"
 
 /* While a client waits and no connection is idle: when to look again, ms. */
 #define RETRY_MS 20
@@ -16,15 +16,15 @@
 /* How many connections that are settling are passed over in the search for an idle one. */
 #define PASSED_MAX 16
 
-static uvhttp__conn_t *front_of(const uvhttp__worker_t *worker) {
-    uvhttp__list_t *node = uvhttp__list_front(&worker->idle);
+static uvhttp__conn_t *front_of(const uvhttp__tcp_loop_t *loop) {
+    uvhttp__list_t *node = uvhttp__list_front(&loop->idle);
     return node ? UVHTTP__CONTAINER_OF(node, uvhttp__conn_t, link) : NULL;
 }
 
 /* Other loops choose by this whose idle connection goes. */
-static void publish(uvhttp__worker_t *worker) {
-    const uvhttp__conn_t *front = front_of(worker);
-    atomic_store_explicit(&worker->idle_oldest, front ? front->stream.idle_since : 0, memory_order_relaxed);
+static void publish(uvhttp__tcp_loop_t *loop) {
+    const uvhttp__conn_t *front = front_of(loop);
+    atomic_store_explicit(&loop->idle_oldest, front ? front->stream.idle_since : 0, memory_order_relaxed);
 }
 
 /* The clock of idle_since wraps after years. */
@@ -33,31 +33,31 @@ static bool is_older(uint32_t a, uint32_t b) {
 }
 
 void uvhttp__conn_set_idle(uvhttp__conn_t *conn, uint32_t since) {
-    uvhttp__worker_t *worker = conn->worker;
+    uvhttp__tcp_loop_t *loop = conn->loop;
     conn->stream.idle_since = since;
-    if (worker->draining) return; /* all are in worker->conns, and none is closed to make room */
+    if (loop->draining) return; /* all are in worker->conns, and none is closed to make room */
     uvhttp__list_remove(&conn->link);
-    uvhttp__list_push_back(&worker->idle, &conn->link);
-    publish(worker);
+    uvhttp__list_push_back(&loop->idle, &conn->link);
+    publish(loop);
 }
 
 void uvhttp__conn_set_busy(uvhttp__conn_t *conn) {
-    uvhttp__worker_t *worker = conn->worker;
+    uvhttp__tcp_loop_t *loop = conn->loop;
     if (conn->stream.idle_since == 0) return;
     conn->stream.idle_since = 0;
     uvhttp__list_remove(&conn->link);
-    uvhttp__list_push_back(&worker->conns, &conn->link);
-    publish(worker);
+    uvhttp__list_push_back(&loop->conns, &conn->link);
+    publish(loop);
 }
 
 void uvhttp__conn_unlink(uvhttp__conn_t *conn) {
     uvhttp__list_remove(&conn->link);
-    publish(conn->worker);
+    publish(conn->loop);
 }
 
-void uvhttp__worker_idle_drain(uvhttp__worker_t *worker) {
-    uvhttp__list_splice(&worker->conns, &worker->idle);
-    publish(worker);
+void uvhttp__tcp_loop_idle_drain(uvhttp__tcp_loop_t *loop) {
+    uvhttp__list_splice(&loop->conns, &loop->idle);
+    publish(loop);
 }
 
 /* Whether the connection waits for its client's next request. It does not while its client takes a response: the kernel
@@ -69,23 +69,23 @@ static bool waits_for_client(const uvhttp__conn_t *conn) {
     return !(conn->flags & busy) && ops->is_idle && ops->is_idle(conn);
 }
 
-static bool takes_response(const uvhttp__conn_t *conn) {
-    return uvhttp__stream_taken(&conn->stream).held > 0;
+static bool receives_response(const uvhttp__conn_t *conn) {
+    return uvhttp__stream_acknowledged(&conn->stream).held > 0;
 }
 
 /* Bytes that have arrived are a request, although nobody has looked at them yet: the connection is busy. */
 static bool is_idle(const uvhttp__conn_t *conn) {
-    return waits_for_client(conn) && !uvhttp__stream_unread(&conn->stream) && !takes_response(conn);
+    return waits_for_client(conn) && !uvhttp__stream_unread(&conn->stream) && !receives_response(conn);
 }
 
 /* It leaves the list until it is idle. The kernel took the response at once, so that nobody looks at how its client
  * takes it: from now on that is checked, and the end of the check brings the connection back. */
 static void pass_over(uvhttp__conn_t *conn) {
     uvhttp__conn_set_busy(conn);
-    if (waits_for_client(conn) && takes_response(conn)) uvhttp__output_check_start(conn);
+    if (waits_for_client(conn) && receives_response(conn)) uvhttp__output_check_start(conn);
 }
 
-void uvhttp__conn_output_taken(uvhttp__conn_t *conn) {
+void uvhttp__conn_output_acknowledged(uvhttp__conn_t *conn) {
     if (waits_for_client(conn)) uvhttp__conn_idle(conn);
 }
 
@@ -103,17 +103,17 @@ static bool is_recent(const uvhttp__conn_t *conn) {
 static bool is_settling(const uvhttp__conn_t *conn) {
     if (is_leaving(conn)) return true;
     if (!is_recent(conn) || !waits_for_client(conn)) return false;
-    return takes_response(conn) || (uvhttp__conn_ops(conn)->is_new(conn) && !uvhttp__stream_unread(&conn->stream));
+    return receives_response(conn) || (uvhttp__conn_ops(conn)->is_new(conn) && !uvhttp__stream_unread(&conn->stream));
 }
 
 /* The worker whose idle connections have one that is idle for longer than all others; NULL: there are none. */
-static uvhttp__worker_t *find_oldest(uvhttp__host_t *host) {
-    uvhttp__worker_t *found = NULL;
+static uvhttp__tcp_loop_t *find_oldest(uvhttp__tcp_server_t *tcp_server) {
+    uvhttp__tcp_loop_t *found = NULL;
     uint32_t oldest = 0;
-    for (uint32_t i = 0; i < host->worker_count; i++) {
-        uint32_t since = atomic_load_explicit(&host->workers[i].idle_oldest, memory_order_relaxed);
+    for (uint32_t i = 0; i < tcp_server->loop_count; i++) {
+        uint32_t since = atomic_load_explicit(&tcp_server->loops[i].idle_oldest, memory_order_relaxed);
         if (since == 0 || (found && !is_older(since, oldest))) continue;
-        found = &host->workers[i];
+        found = &tcp_server->loops[i];
         oldest = since;
     }
     return found;
@@ -121,16 +121,16 @@ static uvhttp__worker_t *find_oldest(uvhttp__host_t *host) {
 
 /* Asks a worker to close its longest idle connection. Any thread of a loop: a message, also to the loop's own thread,
  * because nothing that was sent on an idle connection may be on its way to the kernel when it is closed. */
-static void ask(uvhttp__worker_t *worker) {
-    atomic_fetch_add(&worker->evictions_asked, 1);
-    if (!atomic_exchange(&worker->evict_posted, true)) uvhttp__loop_post(worker->loop, &worker->evict_post);
+static void ask(uvhttp__tcp_loop_t *loop) {
+    atomic_fetch_add(&loop->evictions_asked, 1);
+    if (!atomic_exchange(&loop->evict_posted, true)) uvhttp__loop_post(loop->io, &loop->evict_post);
 }
 
 /* The longest idle connection of this worker that can be closed now, or NULL. Those that are busy leave the list. */
-static uvhttp__conn_t *find_idle(uvhttp__worker_t *worker) {
+static uvhttp__conn_t *find_idle(uvhttp__tcp_loop_t *loop) {
     uvhttp__list_t *node, *after;
     int passed = 0;
-    UVHTTP__LIST_FOREACH_SAFE(node, after, &worker->idle) {
+    UVHTTP__LIST_FOREACH_SAFE(node, after, &loop->idle) {
         uvhttp__conn_t *conn = UVHTTP__CONTAINER_OF(node, uvhttp__conn_t, link);
         if (is_settling(conn)) {
             if (++passed == PASSED_MAX) return NULL;
@@ -154,33 +154,33 @@ static void give_up(uvhttp__conn_t *conn) {
 
 /* Closes the longest idle connection of this worker. It is another's turn if that has one that is idle for longer, now
  * that this worker knows which of its own are. */
-static void evict(uvhttp__worker_t *worker) {
-    uvhttp__conn_t *conn = find_idle(worker);
-    uvhttp__worker_t *oldest = find_oldest(worker->host);
-    if (oldest && oldest != worker &&
+static void evict(uvhttp__tcp_loop_t *loop) {
+    uvhttp__conn_t *conn = find_idle(loop);
+    uvhttp__tcp_loop_t *oldest = find_oldest(loop->tcp_server);
+    if (oldest && oldest != loop &&
         (!conn ||
          is_older(atomic_load_explicit(&oldest->idle_oldest, memory_order_relaxed), conn->stream.idle_since))) {
         ask(oldest);
     } else if (conn) {
         uvhttp__conn_set_busy(conn);
-        uvhttp__counters_add(&worker->counters, connections_evicted, 1);
+        uvhttp__counters_add(&loop->counters, connections_evicted, 1);
         give_up(conn);
     }
 }
 
 /* While the kernel refuses what was handed over, a connection whose response is among that looks idle, and its close
  * would cut the response off: none is closed. Who waits asks again. */
-void uvhttp__worker_on_evict_post(uvhttp__post_t *post) {
-    uvhttp__worker_t *worker = UVHTTP__CONTAINER_OF(post, uvhttp__worker_t, evict_post);
-    atomic_store(&worker->evict_posted, false);
-    uint32_t asked = atomic_exchange(&worker->evictions_asked, 0);
-    for (; asked > 0 && !worker->draining && uvhttp__loop_is_current(worker->loop); asked--) evict(worker);
+void uvhttp__tcp_loop_on_evict_post(uvhttp__post_t *post) {
+    uvhttp__tcp_loop_t *loop = UVHTTP__CONTAINER_OF(post, uvhttp__tcp_loop_t, evict_post);
+    atomic_store(&loop->evict_posted, false);
+    uint32_t asked = atomic_exchange(&loop->evictions_asked, 0);
+    for (; asked > 0 && !loop->draining && uvhttp__loop_is_current(loop->io); asked--) evict(loop);
 }
 
-void uvhttp__worker_make_room(uvhttp__worker_t *worker, bool again) {
-    if (!worker->host->options.ops->is_idle) return; /* it never is */
-    uvhttp__worker_t *oldest = find_oldest(worker->host);
+void uvhttp__tcp_loop_make_place(uvhttp__tcp_loop_t *loop, bool again) {
+    if (!loop->tcp_server->options.ops->is_idle) return; /* it never is */
+    uvhttp__tcp_loop_t *oldest = find_oldest(loop->tcp_server);
     if (oldest && !(again && atomic_load(&oldest->evictions_asked) > 0)) ask(oldest);
     /* It may be busy after all, or none is idle yet. */
-    uvhttp__timer_set(&worker->loop->wheel, &worker->room_timer, worker->loop->now_ms + RETRY_MS);
+    uvhttp__timer_set(&loop->io->wheel, &loop->place_timer, loop->io->now_ms + RETRY_MS);
 }

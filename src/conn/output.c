@@ -5,16 +5,16 @@
  * memory is a row of a table of the worker, so that a connection that is not checked pays 4 bytes. May include: io,
  * base, obs. */
 #include "base/alloc.h"
-#include "conn/host_internal.h"
+#include "conn/tcp_server_internal.h"
 
-#define FIRST_ROWS 64
+#define FIRST_SLOTS 64
 
 static uvhttp__output_check_t *check_of(const uvhttp__conn_t *conn) {
-    return &conn->worker->output_checks[conn->output_check];
+    return &conn->loop->output_checks[conn->output_check];
 }
 
 static const uvhttp__rate_limits_t *limits_of(const uvhttp__conn_t *conn) {
-    const uvhttp__host_options_t *options = &conn->worker->host->options;
+    const uvhttp__tcp_server_options_t *options = &conn->loop->tcp_server->options;
     if (conn->flags & UVHTTP__CONN_FINISHING) return &options->finish;
     bool upper = !(conn->flags & (UVHTTP__CONN_PROXY | UVHTTP__CONN_HANDSHAKE));
     const uvhttp__conn_ops_t *ops = uvhttp__conn_ops(conn);
@@ -22,21 +22,21 @@ static const uvhttp__rate_limits_t *limits_of(const uvhttp__conn_t *conn) {
 }
 
 /* 0: out of memory. */
-static uint32_t take_row(uvhttp__worker_t *worker) {
-    uint32_t row = worker->output_check_free;
-    if (row > 0) {
-        worker->output_check_free = worker->output_checks[row].next_free;
-        return row;
+static uint32_t take_slot(uvhttp__tcp_loop_t *loop) {
+    uint32_t slot = loop->output_check_free;
+    if (slot > 0) {
+        loop->output_check_free = loop->output_checks[slot].next_free;
+        return slot;
     }
-    if (worker->output_check_count == worker->output_check_capacity) {
-        uint32_t capacity = worker->output_check_capacity ? worker->output_check_capacity * 2 : FIRST_ROWS;
-        uvhttp__output_check_t *grown = uvhttp__realloc(worker->output_checks, capacity * sizeof *grown);
+    if (loop->output_check_count == loop->output_check_capacity) {
+        uint32_t capacity = loop->output_check_capacity ? loop->output_check_capacity * 2 : FIRST_SLOTS;
+        uvhttp__output_check_t *grown = uvhttp__realloc(loop->output_checks, capacity * sizeof *grown);
         if (!grown) return 0;
-        if (worker->output_check_count == 0) worker->output_check_count = 1;
-        worker->output_checks = grown;
-        worker->output_check_capacity = capacity;
+        if (loop->output_check_count == 0) loop->output_check_count = 1;
+        loop->output_checks = grown;
+        loop->output_check_capacity = capacity;
     }
-    return worker->output_check_count++;
+    return loop->output_check_count++;
 }
 
 static void arm(uvhttp__conn_t *conn) {
@@ -47,11 +47,11 @@ static void arm(uvhttp__conn_t *conn) {
 
 void uvhttp__output_check_start(uvhttp__conn_t *conn) {
     if (conn->flags & (UVHTTP__CONN_CHECKED | UVHTTP__CONN_CLOSED)) return;
-    uint32_t row = take_row(conn->worker);
-    if (row == 0) return; /* it is asked for again */
+    uint32_t slot = take_slot(conn->loop);
+    if (slot == 0) return; /* it is asked for again */
     bool timed = uvhttp__timer_active(&conn->timer);
     uint64_t now_ms = uvhttp__conn_now_ms(conn);
-    conn->output_check = row;
+    conn->output_check = slot;
     conn->flags |= UVHTTP__CONN_CHECKED;
     uvhttp__output_check_t *check = check_of(conn);
     check->given = (uvhttp__given_t){0};
@@ -63,9 +63,9 @@ void uvhttp__output_check_start(uvhttp__conn_t *conn) {
 }
 
 void uvhttp__output_check_end(uvhttp__conn_t *conn) {
-    uvhttp__worker_t *worker = conn->worker;
-    check_of(conn)->next_free = worker->output_check_free;
-    worker->output_check_free = conn->output_check;
+    uvhttp__tcp_loop_t *loop = conn->loop;
+    check_of(conn)->next_free = loop->output_check_free;
+    loop->output_check_free = conn->output_check;
     conn->output_check = 0;
     conn->flags &= (uint16_t)~UVHTTP__CONN_CHECKED;
 }
@@ -86,10 +86,10 @@ static uvhttp__output_verdict_t check(uvhttp__conn_t *conn) {
     uvhttp__output_check_t *check = check_of(conn);
     uint64_t now_ms = uvhttp__conn_now_ms(conn);
     check->look_ms = now_ms + UVHTTP__RATE_INTERVAL_MS;
-    uvhttp__taken_t taken = uvhttp__stream_taken(&conn->stream);
-    if (taken.held > 0) {
-        switch (uvhttp__rate_look_at_output(&check->rate, &check->given, limits_of(conn), taken.bytes, taken.held,
-                                            now_ms)) {
+    uvhttp__acknowledged_t acknowledged = uvhttp__stream_acknowledged(&conn->stream);
+    if (acknowledged.held > 0) {
+        switch (uvhttp__rate_look_at_output(&check->rate, &check->given, limits_of(conn), acknowledged.bytes,
+                                            acknowledged.held, now_ms)) {
             case UVHTTP__RATE_SLOW: return UVHTTP__OUTPUT_SLOW;
             case UVHTTP__RATE_STALLED: return UVHTTP__OUTPUT_STALLED;
             default: return UVHTTP__OUTPUT_WAITS;
@@ -102,7 +102,7 @@ static uvhttp__output_verdict_t check(uvhttp__conn_t *conn) {
     uint64_t deadline_ms = check->deadline_ms;
     uvhttp__output_check_end(conn);
     if (deadline_ms != UINT64_MAX) uvhttp__conn_timer_set(conn, deadline_ms);
-    return UVHTTP__OUTPUT_TAKEN;
+    return UVHTTP__OUTPUT_ACKNOWLEDGED;
 }
 
 uvhttp__output_verdict_t uvhttp__output_look(uvhttp__conn_t *conn) {

@@ -5,16 +5,16 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "conn/address_limit.h"
-#include "conn/host_internal.h"
 #include "conn/proxy_protocol.h"
+#include "conn/tcp_server_internal.h"
 
 struct uvhttp__conn_peer {
     uvhttp__peer_t socket;
     uvhttp__peer_t source;  /* whom a proxy speaks for; of kind UNKNOWN: nobody but itself */
     uvhttp__proxy_t *proxy; /* while its header is awaited */
     char *text;             /* what only the kernel knows (see needs_kernel), once it was asked for; NULL until then */
-    uvhttp__address_count_t *counted; /* NULL: its address has no limit */
-    uint32_t row;                     /* of the address that it came to */
+    uvhttp__address_count_t *count; /* NULL: its address has no limit */
+    uint32_t address_index;         /* of the address that it came to */
 };
 
 static bool ask_socket(const uvhttp__conn_t *conn, uvhttp__address_t *address, socklen_t *size) {
@@ -95,7 +95,7 @@ bool uvhttp__conn_peer(uvhttp__conn_t *conn, char *text) {
 
 void uvhttp__conn_forget_peer(uvhttp__conn_t *conn) {
     if (!conn->peer) return;
-    if (conn->peer->counted) uvhttp__address_limit_give(conn->worker->host->addresses, conn->peer->counted);
+    if (conn->peer->count) uvhttp__address_limit_give(conn->loop->tcp_server->addresses, conn->peer->count);
     uvhttp__free(conn->peer->proxy);
     uvhttp__free(conn->peer->text);
     uvhttp__free(conn->peer);
@@ -105,29 +105,30 @@ void uvhttp__conn_forget_peer(uvhttp__conn_t *conn) {
 /* --- connections per address --- */
 
 int uvhttp__conn_count_address(uvhttp__conn_t *conn) {
-    const uvhttp__host_t *host = conn->worker->host;
+    const uvhttp__tcp_server_t *tcp_server = conn->loop->tcp_server;
     uvhttp__conn_peer_t *peer = remembered(conn);
     if (!peer) return UVHTTP_E_NOMEM;
     const uvhttp__peer_t *client = peer->source.kind == UVHTTP__PEER_UNKNOWN ? &peer->socket : &peer->source;
-    if (client->ip.size == 0 || uvhttp__ip_ranges_have(host->proxies, client)) return UVHTTP_OK;
-    return uvhttp__address_limit_take(host->addresses, &client->ip, &peer->counted);
+    if (client->ip.size == 0 || uvhttp__ip_ranges_have(tcp_server->proxies, client)) return UVHTTP_OK;
+    return uvhttp__address_limit_take(tcp_server->addresses, &client->ip, &peer->count);
 }
 
 /* --- the PROXY protocol --- */
 
-int uvhttp__conn_proxy_begin(uvhttp__conn_t *conn, uint32_t row) {
+int uvhttp__conn_proxy_begin(uvhttp__conn_t *conn, uint32_t address_index) {
     conn->flags |= UVHTTP__CONN_PROXY;
     uvhttp__conn_peer_t *peer = remembered(conn);
     if (peer) peer->proxy = uvhttp__calloc(1, sizeof *peer->proxy);
     if (!peer || !peer->proxy) return UVHTTP_E_NOMEM;
-    if (!uvhttp__ip_ranges_have(conn->worker->host->proxies, &peer->socket)) return UVHTTP_E_PROXY_UNTRUSTED;
-    peer->row = row;
-    uint32_t seconds = conn->worker->host->options.proxy_timeout;
+    if (!uvhttp__ip_ranges_have(conn->loop->tcp_server->proxies, &peer->socket)) return UVHTTP_E_PROXY_UNTRUSTED;
+    peer->address_index = address_index;
+    uint32_t seconds = conn->loop->tcp_server->options.proxy_timeout;
     if (seconds > 0) uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + (uint64_t)seconds * 1000);
     return UVHTTP_OK;
 }
 
-int uvhttp__conn_proxy_read(uvhttp__conn_t *conn, const char *data, size_t size, size_t *used, uint32_t *row) {
+int uvhttp__conn_proxy_read(uvhttp__conn_t *conn, const char *data, size_t size, size_t *used,
+                            uint32_t *address_index) {
     uvhttp__conn_peer_t *peer = conn->peer;
     int status = uvhttp__proxy_read(peer->proxy, data, size, used, &peer->source);
     if (status != UVHTTP_OK) return status;
@@ -135,7 +136,7 @@ int uvhttp__conn_proxy_read(uvhttp__conn_t *conn, const char *data, size_t size,
     peer->proxy = NULL;
     uvhttp__conn_timer_stop(conn);
     conn->flags &= (uint16_t)~UVHTTP__CONN_PROXY;
-    *row = peer->row;
+    *address_index = peer->address_index;
     return UVHTTP_OK;
 }
 

@@ -8,13 +8,13 @@
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
-#include "conn/host.h"
+#include "conn/tcp_server.h"
 
 /* How long the peer may take nothing of what is queued once the connection is to close. */
 #define CLOSE_WRITE_SECONDS 30
 
 struct uvhttp_tcp_server {
-    uvhttp__host_t *host;
+    uvhttp__tcp_server_t *tcp_server;
     uvhttp_tcp_config_t config;
     uvhttp_tcp_handlers_t handlers;
     void *user;
@@ -102,12 +102,12 @@ void uvhttp__conn_close_ref(uvhttp__conn_t *conn) {
 /* --- connections --- */
 
 static uvhttp_tcp_server_t *server_of(const uvhttp__conn_t *conn) {
-    return conn->worker->host->options.user;
+    return conn->loop->tcp_server->options.user;
 }
 
 /* Bytes went in or out: the idle time begins again. */
 static void touch(uvhttp__conn_t *conn) {
-    uint32_t idle = conn->worker->host->options.idle_timeout;
+    uint32_t idle = conn->loop->tcp_server->options.idle_timeout;
     if (!idle || (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED))) return;
     uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + (uint64_t)idle * 1000);
 }
@@ -162,7 +162,7 @@ static void on_timer(uvhttp__conn_t *conn) {
         uvhttp__conn_timer_set(conn, moved_ms + idle_ms);
         return;
     }
-    uvhttp__counters_add(&conn->worker->counters, timeouts_keepalive, 1);
+    uvhttp__counters_add(&conn->loop->counters, timeouts_keepalive, 1);
     uvhttp__conn_close(conn, UVHTTP_E_TIMEOUT);
 }
 
@@ -205,35 +205,37 @@ static int may_send(const uvhttp__conn_t *conn, size_t size, uint64_t queue_max)
     return after > queue_max ? UVHTTP_E_LIMIT : UVHTTP_OK;
 }
 
-int uvhttp__conn_send_parts(uvhttp__conn_t *conn, const uvhttp__channel_parts_t *parts, uvhttp__channel_room_t room) {
+int uvhttp__conn_send_parts(uvhttp__conn_t *conn, const uvhttp__channel_parts_t *parts,
+                            uvhttp__channel_capacity_t capacity) {
     size_t size = parts->head_size + parts->size;
-    int status = may_send(conn, size, room.queue_max);
+    int status = may_send(conn, size, capacity.queue_max);
     if (status != UVHTTP_OK) return status;
-    char *copy = uvhttp__loop_turn_alloc(conn->stream.loop, size);
+    char *copy = uvhttp__loop_iteration_alloc(conn->stream.loop, size);
     if (!copy) return UVHTTP_E_NOMEM;
     memcpy(copy, parts->head, parts->head_size);
     if (parts->size > 0) memcpy(copy + parts->head_size, parts->data, parts->size);
-    return queued_status(conn, uvhttp__stream_send_turn(&conn->stream, copy, size), room.high_watermark);
+    return queued_status(conn, uvhttp__stream_send_iteration(&conn->stream, copy, size), capacity.high_watermark);
 }
 
-int uvhttp__conn_send_turn(uvhttp__conn_t *conn, const char *data, size_t size, uvhttp__channel_room_t room) {
-    int status = may_send(conn, size, room.queue_max);
+int uvhttp__conn_send_iteration(uvhttp__conn_t *conn, const char *data, size_t size,
+                                uvhttp__channel_capacity_t capacity) {
+    int status = may_send(conn, size, capacity.queue_max);
     if (status != UVHTTP_OK) return status;
-    return queued_status(conn, uvhttp__stream_send_turn(&conn->stream, data, size), room.high_watermark);
+    return queued_status(conn, uvhttp__stream_send_iteration(&conn->stream, data, size), capacity.high_watermark);
 }
 
 int uvhttp__conn_send_ref(uvhttp__conn_t *conn, const void *data, size_t size, void (*release)(void *arg), void *arg,
-                          uvhttp__channel_room_t room) {
-    int status = may_send(conn, size, room.queue_max);
+                          uvhttp__channel_capacity_t capacity) {
+    int status = may_send(conn, size, capacity.queue_max);
     if (status == UVHTTP_OK)
         return queued_status(conn, uvhttp__stream_send_ref(&conn->stream, data, size, release, arg),
-                             room.high_watermark);
+                             capacity.high_watermark);
     if (release) release(arg);
     return status;
 }
 
 int uvhttp_tcp_send(uvhttp_tcp_t *tcp, const void *data, size_t size, size_t *queued) {
-    const uvhttp__host_options_t *options = &tcp->worker->host->options;
+    const uvhttp__tcp_server_options_t *options = &tcp->loop->tcp_server->options;
     int status = may_send(tcp, size, options->write_queue_max);
     if (status == UVHTTP_OK)
         status = queued_status(tcp, uvhttp__stream_send_copy(&tcp->stream, data, size), options->write_high_watermark);
@@ -242,9 +244,9 @@ int uvhttp_tcp_send(uvhttp_tcp_t *tcp, const void *data, size_t size, size_t *qu
 }
 
 int uvhttp_tcp_send_ref(uvhttp_tcp_t *tcp, const void *data, size_t size, void (*release)(void *arg), void *arg) {
-    const uvhttp__host_options_t *options = &tcp->worker->host->options;
+    const uvhttp__tcp_server_options_t *options = &tcp->loop->tcp_server->options;
     return uvhttp__conn_send_ref(tcp, data, size, release, arg,
-                                 (uvhttp__channel_room_t){options->write_high_watermark, options->write_queue_max});
+                                 (uvhttp__channel_capacity_t){options->write_high_watermark, options->write_queue_max});
 }
 
 void uvhttp_tcp_pause(uvhttp_tcp_t *tcp) {
@@ -270,7 +272,7 @@ void uvhttp_tcp_reset(uvhttp_tcp_t *tcp) {
 
 int uvhttp_tcp_set_timer(uvhttp_tcp_t *tcp, uint64_t ms) {
     if (tcp->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return UVHTTP_E_CLOSED;
-    if (tcp->worker->host->options.idle_timeout > 0) return UVHTTP_E_STATE;
+    if (tcp->loop->tcp_server->options.idle_timeout > 0) return UVHTTP_E_STATE;
     if (ms == 0)
         uvhttp__conn_timer_stop(tcp);
     else
@@ -324,7 +326,7 @@ static int take_config(const uvhttp_tcp_config_t *given, uvhttp_tcp_config_t *co
     } ranges[] = {{"io_threads", config->io_threads, 0, 1024},
                   {"engine", (uint64_t)(unsigned)config->engine, 0, 2},
                   {"max_connections", config->max_connections, 1, 10000000},
-                  {"max_connections_per_address", config->max_connections_per_address, 0, 10000000},
+                  {"connections_per_address_max", config->connections_per_address_max, 0, 10000000},
                   {"descriptors_reserved", config->descriptors_reserved, 0, 1000000},
                   {"backlog", config->backlog, 1, 65535},
                   {"read_buffer_size", config->read_buffer_size, 1024, 1 << 20},
@@ -351,7 +353,7 @@ static uvhttp__engine_kind_t choose_engine(int wanted) {
     uvhttp__engine_kind_t kind = (uvhttp__engine_kind_t)wanted;
     const char *text = getenv("UVHTTP_ENGINE");
     if (kind == UVHTTP__ENGINE_AUTO && text && *text && uvhttp__engine_parse(text, &kind) != UVHTTP_OK)
-        UVHTTP_LOG_WARN("tcp: UVHTTP_ENGINE is \"%s\": not one of auto, uring, libuv; using auto", text);
+        UVHTTP_LOG_WARN("tcp: UVHTTP_ENGINE is \"%s\": not one of auto, uring, epoll; using auto", text);
     return kind;
 }
 
@@ -365,13 +367,13 @@ uvhttp_tcp_server_t *uvhttp_tcp_server_new(const uvhttp_tcp_config_t *config, co
     if (!server) return NULL;
     server->handlers = *handlers;
     server->user = user;
-    uvhttp__host_options_t options;
+    uvhttp__tcp_server_options_t options;
     if (take_config(config, &server->config) != UVHTTP_OK) goto fail;
-    options = (uvhttp__host_options_t){
+    options = (uvhttp__tcp_server_options_t){
         .engine = choose_engine(server->config.engine),
         .io_threads = server->config.io_threads,
         .max_connections = server->config.max_connections,
-        .max_connections_per_address = server->config.max_connections_per_address,
+        .connections_per_address_max = server->config.connections_per_address_max,
         .descriptors_reserved = server->config.descriptors_reserved,
         .raise_descriptor_limit = server->config.raise_descriptor_limit,
         .backlog = server->config.backlog,
@@ -387,20 +389,20 @@ uvhttp_tcp_server_t *uvhttp_tcp_server_new(const uvhttp_tcp_config_t *config, co
         .name = "tcp",
         .ops = &conn_ops,
         .user = server};
-    if (uvhttp__host_new(&options, &server->host) == UVHTTP_OK) return server;
+    if (uvhttp__tcp_server_new(&options, &server->tcp_server) == UVHTTP_OK) return server;
 fail:
     uvhttp__free(server);
     return NULL;
 }
 
 static int logged(const uvhttp_tcp_server_t *server, int status) {
-    if (status != UVHTTP_OK) UVHTTP_LOG_ERROR("tcp: %s", server->host->error);
+    if (status != UVHTTP_OK) UVHTTP_LOG_ERROR("tcp: %s", server->tcp_server->error);
     return status;
 }
 
 /* For errors that the host has no more to say about than their name. */
 static int refuse(uvhttp_tcp_server_t *server, int status, const char *text) {
-    snprintf(server->host->error, sizeof server->host->error, "%s", text);
+    snprintf(server->tcp_server->error, sizeof server->tcp_server->error, "%s", text);
     return logged(server, status);
 }
 
@@ -411,7 +413,7 @@ int uvhttp_tcp_server_listen(uvhttp_tcp_server_t *server, const char *address, u
 int uvhttp__tcp_server_listen_filter(uvhttp_tcp_server_t *server, const char *address,
                                      const uvhttp__conn_filter_t *filter, uint16_t *port) {
     if (!address) return UVHTTP_E_INVALID;
-    int status = uvhttp__host_listen(server->host, address, filter, port);
+    int status = uvhttp__tcp_server_listen(server->tcp_server, address, filter, port);
     if (status == UVHTTP_E_STATE) return refuse(server, status, "listen: not after the server has started to run");
     if (status == UVHTTP_E_NOMEM) return refuse(server, status, "listen: out of memory");
     return logged(server, status);
@@ -420,48 +422,48 @@ int uvhttp__tcp_server_listen_filter(uvhttp_tcp_server_t *server, const char *ad
 int uvhttp_tcp_server_run(uvhttp_tcp_server_t *server, const char *address) {
     int status = address ? uvhttp_tcp_server_listen(server, address, NULL) : UVHTTP_OK;
     if (status != UVHTTP_OK) return status;
-    if (server->host->endpoint_count == 0)
+    if (server->tcp_server->endpoint_count == 0)
         return refuse(server, UVHTTP_E_STATE, "run: no address: pass one, or call uvhttp_tcp_server_listen before");
-    status = uvhttp__host_run(server->host, NULL, NULL);
+    status = uvhttp__tcp_server_run(server->tcp_server, NULL, NULL);
     return status == UVHTTP_E_STATE ? refuse(server, status, "run: a server runs once") : logged(server, status);
 }
 
 int uvhttp_tcp_server_attach(uvhttp_tcp_server_t *server, struct uv_loop_s *loop) {
     if (!loop) return UVHTTP_E_INVALID;
-    int status = uvhttp__host_attach(server->host, loop);
+    int status = uvhttp__tcp_server_attach(server->tcp_server, loop);
     return status == UVHTTP_E_STATE ? refuse(server, status, "attach: only once, and before listen and run")
                                     : logged(server, status);
 }
 
 int uvhttp_tcp_server_stop(uvhttp_tcp_server_t *server) {
-    uvhttp__host_stop(server->host);
+    uvhttp__tcp_server_stop(server->tcp_server);
     return UVHTTP_OK;
 }
 
 void uvhttp_tcp_server_on_stopped(uvhttp_tcp_server_t *server, void (*on_stopped)(void *user), void *user) {
-    server->host->on_stopped = on_stopped;
-    server->host->on_stopped_arg = user;
+    server->tcp_server->on_stopped = on_stopped;
+    server->tcp_server->on_stopped_arg = user;
 }
 
 void uvhttp_tcp_server_free(uvhttp_tcp_server_t *server) {
     if (!server) return;
-    uvhttp__host_free(server->host);
+    uvhttp__tcp_server_free(server->tcp_server);
     uvhttp__free(server);
 }
 
 const char *uvhttp_tcp_server_error_text(const uvhttp_tcp_server_t *server) {
-    return server->host->error;
+    return server->tcp_server->error;
 }
 
 const char *uvhttp_tcp_server_engine(const uvhttp_tcp_server_t *server, const char **reason) {
-    const uvhttp__loop_t *loop = server->host->workers[0].loop;
+    const uvhttp__loop_t *loop = server->tcp_server->loops[0].io;
     if (reason) *reason = loop ? loop->reason : NULL;
     return loop ? uvhttp__loop_engine_name(loop) : NULL;
 }
 
 void uvhttp_tcp_server_metrics(const uvhttp_tcp_server_t *server, uvhttp_tcp_metrics_t *metrics) {
     uvhttp__counter_sums_t sums;
-    uvhttp__host_counters(server->host, &sums);
+    uvhttp__tcp_server_counters(server->tcp_server, &sums);
     *metrics = (uvhttp_tcp_metrics_t){.connections_accepted = UVHTTP__COUNTER(&sums, connections_accepted),
                                       .connections_closed = UVHTTP__COUNTER(&sums, connections_closed),
                                       .bytes_received = UVHTTP__COUNTER(&sums, bytes_received),

@@ -2,7 +2,7 @@
 #include <string.h>
 #include <uvhttp/timer.h>
 
-#include "conn/host_internal.h"
+#include "conn/tcp_server_internal.h"
 
 typedef struct timer {
     uvhttp__timer_t timer;
@@ -27,7 +27,7 @@ static void on_expire(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user
 int uvhttp_timer_start(uvhttp_timer_t *timer, uint64_t delay_ms, void (*on_timer)(uvhttp_timer_t *timer, void *user),
                        void *user) {
     if (!timer || !on_timer) return UVHTTP_E_INVALID;
-    uvhttp__loop_t *loop = uvhttp__host_current_loop();
+    uvhttp__loop_t *loop = uvhttp__tcp_server_current_loop();
     if (!loop) return UVHTTP_E_STATE;
     uvhttp_timer_stop(timer);
     waiter_t *it = inside(timer);

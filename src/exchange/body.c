@@ -11,7 +11,7 @@
 #include "exchange/run.h"
 
 static const uvhttp_server_config_t *config_of(const uvhttp__exchange_t *exchange) {
-    return &exchange->worker->service->config;
+    return &exchange->loop->service->config;
 }
 
 static bool is_open(const uvhttp__exchange_t *exchange) {
@@ -32,7 +32,7 @@ static void settle(uvhttp__exchange_t *exchange, bool final) {
 }
 
 /* Calls into the application; nothing of the exchange may be used afterwards unless it is pinned. */
-static void tell_data(uvhttp__exchange_t *exchange, uvhttp_str_t piece) {
+static void notify_data(uvhttp__exchange_t *exchange, uvhttp_str_t piece) {
     uvhttp__incoming_t *incoming = exchange->incoming;
     uvhttp_deferred_t *deferred = exchange->deferred;
     if (deferred) uvhttp__deferred_enter(deferred);
@@ -43,10 +43,10 @@ static void tell_data(uvhttp__exchange_t *exchange, uvhttp_str_t piece) {
         settle(exchange, false);
 }
 
-static void tell_whole(uvhttp__exchange_t *exchange) {
+static void notify_complete(uvhttp__exchange_t *exchange) {
     uvhttp__incoming_t *incoming = exchange->incoming;
     uvhttp_deferred_t *deferred = exchange->deferred;
-    incoming->end_told = true;
+    incoming->end_notified = true;
     if (deferred) uvhttp__deferred_enter(deferred);
     uvhttp__exchange_pin(exchange);
     incoming->on_end(&exchange->request, &exchange->response, UVHTTP_OK, incoming->user);
@@ -64,7 +64,7 @@ static void handler_returned(uvhttp__exchange_t *exchange) {
     settle(exchange, !incoming->on_end);
     if (!uvhttp__exchange_unpin(exchange) || !incoming->on_end || !exchange->protocol->is_open(exchange)) return;
     if (!is_open(exchange))
-        tell_whole(exchange);
+        notify_complete(exchange);
     else if (incoming->paused)
         uvhttp__exchange_await(exchange);
     else
@@ -74,14 +74,14 @@ static void handler_returned(uvhttp__exchange_t *exchange) {
 static void pass_on(uvhttp__exchange_t *exchange, uvhttp_str_t piece) {
     if (!exchange->receiving) exchange->response.flags &= (uint16_t)~UVHTTP__RESPONSE_BODY_OPEN;
     uvhttp__exchange_pin(exchange);
-    if (piece.size > 0) tell_data(exchange, piece);
-    if (uvhttp__exchange_unpin(exchange) && !is_open(exchange)) tell_whole(exchange);
+    if (piece.size > 0) notify_data(exchange, piece);
+    if (uvhttp__exchange_unpin(exchange) && !is_open(exchange)) notify_complete(exchange);
 }
 
 /* --- collected --- */
 
 static int collect(uvhttp__exchange_t *exchange, uvhttp_str_t piece) {
-    if (!exchange->body_whole) return uvhttp__exchange_body_append(exchange, piece.data, piece.size);
+    if (!exchange->body_complete) return uvhttp__exchange_body_append(exchange, piece.data, piece.size);
     exchange->request.body = piece;
     return UVHTTP_OK;
 }
@@ -153,14 +153,14 @@ static void start_collecting(uvhttp__exchange_t *exchange, bool whole) {
     int status = exchange->request.head.content_length > exchange->intake->max ? UVHTTP_E_HTTP_BODY_TOO_LARGE
                  : whole                                                       ? UVHTTP_OK
                                                                                : uvhttp__exchange_own(exchange);
-    exchange->body_whole = whole;
+    exchange->body_complete = whole;
     if (status != UVHTTP_OK) {
         uvhttp__exchange_refuse(exchange, status);
         return;
     }
     if (whole) return;
     uvhttp__exchange_start_rate(exchange);
-    uvhttp__exchange_watch(exchange);
+    uvhttp__exchange_arm_deadline(exchange);
     exchange->protocol->want_body(exchange);
 }
 
@@ -174,7 +174,7 @@ static bool admit(uvhttp__exchange_t *exchange) {
 
 /* CONNECT, which is not served, whatever follows. */
 static void refuse_tunnel(uvhttp__exchange_t *exchange) {
-    exchange->way = (uvhttp__way_t){.chain = NULL};
+    exchange->cursor = (uvhttp__middleware_cursor_t){.chain = NULL};
     uvhttp__exchange_start_rate(exchange);
     leave_open(exchange);
     if (uvhttp__exchange_run(exchange)) exchange->protocol->respond(exchange);
@@ -182,8 +182,8 @@ static void refuse_tunnel(uvhttp__exchange_t *exchange) {
 
 void uvhttp__exchange_run_with_body(uvhttp__exchange_t *exchange, bool whole) {
     const uvhttp_server_config_t *config = config_of(exchange);
-    if (uvhttp__exchange_take_in(exchange) != UVHTTP_OK) {
-        exchange->way = (uvhttp__way_t){.chain = NULL};
+    if (uvhttp__exchange_receive(exchange) != UVHTTP_OK) {
+        exchange->cursor = (uvhttp__middleware_cursor_t){.chain = NULL};
         leave_open(exchange);
         uvhttp__exchange_refuse(exchange, UVHTTP_E_NOMEM);
         return;
@@ -201,7 +201,7 @@ void uvhttp__exchange_run_with_body(uvhttp__exchange_t *exchange, bool whole) {
                                                                   : config->body_size_max;
     if (streamed) {
         start_stream(exchange);
-    } else if (exchange->way.route && exchange->way.chain->head_count == 0) {
+    } else if (exchange->cursor.route && exchange->cursor.chain->head_count == 0) {
         start_collecting(exchange, whole);
     } else {
         leave_open(exchange);
@@ -216,7 +216,7 @@ void uvhttp__exchange_go_on(uvhttp__exchange_t *exchange, uvhttp_middleware_cb g
     bool streamed = exchange->incoming != NULL; /* its body waits for the handler */
     if (exchange->may_go_on) {
         exchange->may_go_on = false;
-        exchange->answer_by_ms = 0; /* the handler's time begins anew */
+        exchange->response_by_ms = 0; /* the handler's time begins anew */
         if (streamed) exchange->incoming->handler_runs = true;
         uvhttp_flow_t flow = go_on(&exchange->request, res, user);
         if (flow == UVHTTP_NEXT && exchange->body_waits) {
@@ -241,13 +241,13 @@ static uvhttp__exchange_t *exchange_of_request(uvhttp_request_t *req) {
 }
 
 /* There is no body, and the handler, in which we still are, has asked for it. */
-static void tell_empty(uvhttp__exchange_t *exchange) {
+static void notify_empty(uvhttp__exchange_t *exchange) {
     uvhttp__incoming_t *incoming = exchange->incoming;
     uvhttp_response_t *res = &exchange->response;
     bool deferred = uvhttp__response_is(res, UVHTTP__RESPONSE_DEFERRED);
     incoming->handler_runs = false;
     if (!incoming->on_end || (!deferred && uvhttp__response_is_complete(res))) return;
-    incoming->end_told = true;
+    incoming->end_notified = true;
     uvhttp__response_undefer(res);
     incoming->on_end(&exchange->request, res, UVHTTP_OK, incoming->user);
     if (deferred && !uvhttp__response_is_complete(res)) uvhttp__response_redefer(res);
@@ -262,5 +262,5 @@ void uvhttp__body_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *use
         return;
     }
     route->inner(req, res, route->inner_user);
-    if (!has_body) tell_empty(exchange);
+    if (!has_body) notify_empty(exchange);
 }

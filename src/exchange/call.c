@@ -13,8 +13,8 @@ void uvhttp__call_complete(uvhttp__call_t *call, int status) {
 
 void uvhttp__call_end(uvhttp__call_t *call) {
     uvhttp__exchange_t *exchange = call->exchange;
-    uvhttp__timer_stop(&exchange->worker->worker->loop->wheel, &call->deadline);
-    if (call->is_live) atomic_fetch_sub(&exchange->worker->service->live_calls, 1);
+    uvhttp__timer_stop(&exchange->loop->tcp->io->wheel, &call->deadline);
+    if (call->is_live) atomic_fetch_sub(&exchange->loop->service->live_calls, 1);
     pthread_cond_destroy(&call->returned);
     pthread_mutex_destroy(&call->lock);
     exchange->call = NULL;

@@ -9,7 +9,7 @@
 typedef enum uvhttp__call_operation {
     UVHTTP__CALL_BEGIN,
     UVHTTP__CALL_WRITE,
-    UVHTTP__CALL_ROOM,
+    UVHTTP__CALL_CAPACITY,
     UVHTTP__CALL_PUSH,
     UVHTTP__CALL_INTERIM,
     UVHTTP__CALL_END,

@@ -19,7 +19,7 @@ static int before_wait(void *owner) {
     if (uvhttp__exchange_leave(exchange) != UVHTTP_OK) return UVHTTP_E_NOMEM;
     coroutine->deferred = uvhttp__deferred_new(exchange);
     if (!coroutine->deferred) return UVHTTP_E_NOMEM;
-    uvhttp__counters_add(&exchange->worker->worker->counters, coroutines_waited, 1);
+    uvhttp__counters_add(&exchange->loop->tcp->counters, coroutines_waited, 1);
     return UVHTTP_OK;
 }
 
@@ -64,8 +64,8 @@ static void run(void *arg) {
 }
 
 static void refuse(uvhttp__exchange_t *exchange, int status) {
-    uvhttp__counters_add(&exchange->worker->worker->counters, coroutines_refused, 1);
-    uvhttp__counters_error(&exchange->worker->worker->counters, status);
+    uvhttp__counters_add(&exchange->loop->tcp->counters, coroutines_refused, 1);
+    uvhttp__counters_error(&exchange->loop->tcp->counters, status);
     uvhttp__response_unavailable(&exchange->response, status);
 }
 
@@ -85,7 +85,7 @@ void uvhttp__coroutine_serve(uvhttp_request_t *req, uvhttp_response_t *res, void
     const uvhttp__coro_start_t start = {
         .run = run, .arg = coroutine, .ops = &ops, .owner = coroutine, .label = coroutine->route->pattern};
     uvhttp_coro_t *coro;
-    status = uvhttp__coro_begin(&exchange->worker->coros, &start, &coro);
+    status = uvhttp__coro_begin(&exchange->loop->coros, &start, &coro);
     if (status == UVHTTP_OK && !coro) return; /* `coroutine` may be gone */
     coroutine->coro = coro;
     coroutine->serving = false;
@@ -100,14 +100,14 @@ void uvhttp__coroutine_service_init(uvhttp__service_t *service) {
                              service->config.coroutines_max);
 }
 
-void uvhttp__coroutine_worker_start(uvhttp__http_worker_t *worker) {
-    uvhttp__coro_sched_open(&worker->coros, &worker->service->coro_budget, worker->worker->loop, &worker->port);
+void uvhttp__coroutine_loop_start(uvhttp__http_loop_t *loop) {
+    uvhttp__coro_sched_open(&loop->coros, &loop->service->coro_budget, loop->tcp->io, &loop->port);
 }
 
-void uvhttp__coroutine_worker_drain(uvhttp__http_worker_t *worker) {
-    uvhttp__coro_sched_stop(&worker->coros);
+void uvhttp__coroutine_loop_drain(uvhttp__http_loop_t *loop) {
+    uvhttp__coro_sched_stop(&loop->coros);
 }
 
-void uvhttp__coroutine_worker_stop(uvhttp__http_worker_t *worker) {
-    uvhttp__coro_sched_close(&worker->coros);
+void uvhttp__coroutine_loop_stop(uvhttp__http_loop_t *loop) {
+    uvhttp__coro_sched_close(&loop->coros);
 }

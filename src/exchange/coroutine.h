@@ -5,14 +5,14 @@
 #include "exchange/exchange.h"
 
 void uvhttp__coroutine_service_init(uvhttp__service_t *service);
-void uvhttp__coroutine_worker_start(uvhttp__http_worker_t *worker);
+void uvhttp__coroutine_loop_start(uvhttp__http_loop_t *loop);
 /* The server stops: who wants to know is woken. */
-void uvhttp__coroutine_worker_drain(uvhttp__http_worker_t *worker);
+void uvhttp__coroutine_loop_drain(uvhttp__http_loop_t *loop);
 /* The worker's loop ends, and does not turn any more. */
-void uvhttp__coroutine_worker_stop(uvhttp__http_worker_t *worker);
+void uvhttp__coroutine_loop_stop(uvhttp__http_loop_t *loop);
 /* At the end of a turn. */
-static inline void uvhttp__coroutine_turn_end(uvhttp__http_worker_t *worker) {
-    if (__builtin_expect(uvhttp__coro_sched_due(&worker->coros), 0)) uvhttp__coro_sched_run(&worker->coros);
+static inline void uvhttp__coroutine_iteration_end(uvhttp__http_loop_t *loop) {
+    if (__builtin_expect(uvhttp__coro_sched_due(&loop->coros), 0)) uvhttp__coro_sched_run(&loop->coros);
 }
 /* The handler of all routes with UVHTTP_EXEC_COROUTINE; user: the route. */
 void uvhttp__coroutine_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
@@ -22,6 +22,6 @@ void uvhttp__coroutine_abort(uvhttp__exchange_t *exchange);
 void uvhttp__coroutine_drained(uvhttp__exchange_t *exchange);
 /* Its output is full. Returns 0 if it may try again, UVHTTP_E_LIMIT if the caller does not run in its coroutine, or
  * what a wait returns. */
-int uvhttp__coroutine_wait_room(uvhttp__exchange_t *exchange);
+int uvhttp__coroutine_wait_capacity(uvhttp__exchange_t *exchange);
 
 #endif

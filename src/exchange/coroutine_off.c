@@ -5,16 +5,16 @@ void uvhttp__coroutine_service_init(uvhttp__service_t *service) {
     (void)service;
 }
 
-void uvhttp__coroutine_worker_start(uvhttp__http_worker_t *worker) {
-    uvhttp__list_init(&worker->coros.ready);
+void uvhttp__coroutine_loop_start(uvhttp__http_loop_t *loop) {
+    uvhttp__list_init(&loop->coros.ready);
 }
 
-void uvhttp__coroutine_worker_drain(uvhttp__http_worker_t *worker) {
-    (void)worker;
+void uvhttp__coroutine_loop_drain(uvhttp__http_loop_t *loop) {
+    (void)loop;
 }
 
-void uvhttp__coroutine_worker_stop(uvhttp__http_worker_t *worker) {
-    (void)worker;
+void uvhttp__coroutine_loop_stop(uvhttp__http_loop_t *loop) {
+    (void)loop;
 }
 
 void uvhttp__coroutine_abort(uvhttp__exchange_t *exchange) {
@@ -25,7 +25,7 @@ void uvhttp__coroutine_drained(uvhttp__exchange_t *exchange) {
     (void)exchange;
 }
 
-int uvhttp__coroutine_wait_room(uvhttp__exchange_t *exchange) {
+int uvhttp__coroutine_wait_capacity(uvhttp__exchange_t *exchange) {
     (void)exchange;
     return UVHTTP_E_LIMIT;
 }

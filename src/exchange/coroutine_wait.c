@@ -40,14 +40,14 @@ int uvhttp_coro_read_body(uvhttp_request_t *req, uvhttp_str_t *piece, uint32_t t
 
 /* --- output --- */
 
-int uvhttp__coroutine_wait_room(uvhttp__exchange_t *exchange) {
+int uvhttp__coroutine_wait_capacity(uvhttp__exchange_t *exchange) {
     coroutine_t *coroutine = coroutine_here(exchange);
     if (!coroutine || coroutine->writer) return UVHTTP_E_LIMIT;
     uvhttp_coro_t *coro = uvhttp__coro_current();
     int status = uvhttp__coro_may_wait(coro);
     if (status != UVHTTP_OK) return status;
     coroutine->writer = coro;
-    status = uvhttp__coro_wait(coro, UVHTTP_CORO_FOREVER);
+    status = uvhttp__coro_wait(coro, UVHTTP_NEVER);
     coroutine->writer = NULL;
     return status;
 }

@@ -3,8 +3,8 @@
 
 /* What the client has to send. */
 static uvhttp__rate_limits_t rate_limits(const uvhttp__exchange_t *exchange) {
-    const uvhttp_server_config_t *config = &exchange->worker->service->config;
-    const uvhttp__route_t *route = exchange->way.route;
+    const uvhttp_server_config_t *config = &exchange->loop->service->config;
+    const uvhttp__route_t *route = exchange->cursor.route;
     uint32_t timeout = route ? route->options.body_timeout : 0;
     if (timeout == 0) timeout = config->body_timeout;
     if (timeout == UINT32_MAX) timeout = 0; /* a route's: no limit */
@@ -18,13 +18,13 @@ void uvhttp__exchange_start_rate(uvhttp__exchange_t *exchange) {
 }
 
 bool uvhttp__exchange_client_is_late(uvhttp__exchange_t *exchange) {
-    if (!exchange->receiving || !uvhttp__exchange_takes(exchange)) return false;
+    if (!exchange->receiving || !uvhttp__exchange_is_receiving(exchange)) return false;
     const uvhttp__rate_limits_t limits = rate_limits(exchange);
     uvhttp__intake_t *intake = exchange->intake;
     uvhttp__rate_verdict_t verdict =
         uvhttp__rate_look(&intake->rate, &limits, (uint32_t)intake->seen, uvhttp__exchange_now_ms(exchange));
     if (verdict == UVHTTP__RATE_FINE) return false;
-    uvhttp__counters_t *counters = &exchange->worker->worker->counters;
+    uvhttp__counters_t *counters = &exchange->loop->tcp->counters;
     if (verdict == UVHTTP__RATE_STALLED)
         uvhttp__counters_add(counters, timeouts_body, 1);
     else
@@ -32,19 +32,19 @@ bool uvhttp__exchange_client_is_late(uvhttp__exchange_t *exchange) {
     return true;
 }
 
-void uvhttp__exchange_watch(uvhttp__exchange_t *exchange) {
+void uvhttp__exchange_arm_deadline(uvhttp__exchange_t *exchange) {
     uint64_t at = UINT64_MAX;
-    if (exchange->receiving && uvhttp__exchange_takes(exchange))
+    if (exchange->receiving && uvhttp__exchange_is_receiving(exchange))
         at = uvhttp__exchange_now_ms(exchange) + UVHTTP__RATE_INTERVAL_MS;
-    if (exchange->answer_by_ms > 0 && exchange->answer_by_ms < at) at = exchange->answer_by_ms;
+    if (exchange->response_by_ms > 0 && exchange->response_by_ms < at) at = exchange->response_by_ms;
     exchange->protocol->set_deadline(exchange, at);
 }
 
 void uvhttp__exchange_await(uvhttp__exchange_t *exchange) {
-    if (exchange->worker->deferred_in_turn < UINT16_MAX) exchange->worker->deferred_in_turn++;
-    uint32_t timeout = exchange->way.route ? exchange->way.route->options.answer_timeout_ms : 0;
+    if (exchange->loop->deferred_in_iteration < UINT16_MAX) exchange->loop->deferred_in_iteration++;
+    uint32_t timeout = exchange->cursor.route ? exchange->cursor.route->options.response_timeout_ms : 0;
     bool begun = uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_BEGUN);
-    if (timeout > 0 && exchange->answer_by_ms == 0 && !begun)
-        exchange->answer_by_ms = uvhttp__exchange_now_ms(exchange) + timeout;
-    uvhttp__exchange_watch(exchange);
+    if (timeout > 0 && exchange->response_by_ms == 0 && !begun)
+        exchange->response_by_ms = uvhttp__exchange_now_ms(exchange) + timeout;
+    uvhttp__exchange_arm_deadline(exchange);
 }

@@ -137,7 +137,7 @@ int uvhttp_deferred_send(uvhttp_deferred_t *deferred, int status, const char *co
     if (size > 0) memcpy(message->text + type_size, data, size);
     message->data = message->text + type_size;
     message->size = size;
-    return post(message, UVHTTP__DEFERRED_ANSWERED);
+    return post(message, UVHTTP__DEFERRED_SENT);
 }
 
 int uvhttp_deferred_text(uvhttp_deferred_t *deferred, int status, const char *text) {
@@ -165,7 +165,7 @@ int uvhttp_deferred_send_ref(uvhttp_deferred_t *deferred, int status, const char
     message->size = size;
     message->release = release;
     message->arg = arg;
-    problem = post(message, UVHTTP__DEFERRED_ANSWERED);
+    problem = post(message, UVHTTP__DEFERRED_SENT);
     if (problem == UVHTTP_OK) return UVHTTP_OK;
 fail:
     if (release) release(arg);
@@ -243,5 +243,5 @@ int uvhttp_deferred_next(uvhttp_deferred_t *deferred, uvhttp_middleware_cb go_on
     if (!message) return UVHTTP_E_NOMEM;
     message->go_on = go_on;
     message->arg = user;
-    return post(message, UVHTTP__DEFERRED_ANSWERED);
+    return post(message, UVHTTP__DEFERRED_SENT);
 }

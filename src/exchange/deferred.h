@@ -11,7 +11,7 @@
 
 typedef enum uvhttp__deferred_state {
     UVHTTP__DEFERRED_OPEN,
-    UVHTTP__DEFERRED_ANSWERED,
+    UVHTTP__DEFERRED_SENT,
     UVHTTP__DEFERRED_ABORTED,
 } uvhttp__deferred_state_t;
 
@@ -37,7 +37,7 @@ struct uvhttp_deferred {
 /* Loop's thread. The exchange has a handle from here on. */
 void uvhttp__deferred_adopt(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange);
 /* Loop's thread. The worker thread has the response no longer: what was said through the handle is applied. */
-void uvhttp__deferred_let_go(uvhttp_deferred_t *deferred);
+void uvhttp__deferred_unhold(uvhttp_deferred_t *deferred);
 /* Any thread. A message to the loop, which has a reference; `next` is the state that it leads to. Returns 0,
  * UVHTTP_E_ABORTED or UVHTTP_E_STATE. */
 int uvhttp__deferred_post(uvhttp_deferred_t *deferred, uvhttp__post_t *post, uvhttp__deferred_state_t next);

@@ -31,7 +31,7 @@ void uvhttp_deferred_release(uvhttp_deferred_t *deferred) {
     bool abandoned = last && deferred->state == UVHTTP__DEFERRED_OPEN;
     if (abandoned) {
         deferred->count = 1;
-        deferred->state = UVHTTP__DEFERRED_ANSWERED;
+        deferred->state = UVHTTP__DEFERRED_SENT;
         give_to_loop(deferred, &deferred->abandon);
     }
     pthread_mutex_unlock(lock_of(deferred));
@@ -50,9 +50,9 @@ void uvhttp_deferred_retain(uvhttp_deferred_t *deferred) {
 
 int uvhttp__deferred_post(uvhttp_deferred_t *deferred, uvhttp__post_t *post, uvhttp__deferred_state_t next) {
     pthread_mutex_lock(lock_of(deferred));
-    int status = deferred->state == UVHTTP__DEFERRED_ABORTED    ? UVHTTP_E_ABORTED
-                 : deferred->state == UVHTTP__DEFERRED_ANSWERED ? UVHTTP_E_STATE
-                                                                : UVHTTP_OK;
+    int status = deferred->state == UVHTTP__DEFERRED_ABORTED ? UVHTTP_E_ABORTED
+                 : deferred->state == UVHTTP__DEFERRED_SENT  ? UVHTTP_E_STATE
+                                                             : UVHTTP_OK;
     if (status == UVHTTP_OK) {
         deferred->state = (uint8_t)next;
         deferred->count++;
@@ -62,7 +62,7 @@ int uvhttp__deferred_post(uvhttp_deferred_t *deferred, uvhttp__post_t *post, uvh
     return status;
 }
 
-void uvhttp__deferred_let_go(uvhttp_deferred_t *deferred) {
+void uvhttp__deferred_unhold(uvhttp_deferred_t *deferred) {
     pthread_mutex_lock(lock_of(deferred));
     deferred->held = false;
     uvhttp__mpsc_node_t *next, *node = uvhttp__mpsc_take(&deferred->posts);
@@ -77,7 +77,7 @@ void uvhttp__deferred_let_go(uvhttp_deferred_t *deferred) {
 
 void uvhttp__deferred_adopt(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange) {
     exchange->deferred = deferred;
-    uvhttp__counters_add(&exchange->worker->worker->counters, deferred, 1);
+    uvhttp__counters_add(&exchange->loop->tcp->counters, deferred, 1);
 }
 
 bool uvhttp__deferred_abort(uvhttp_deferred_t *deferred) {
@@ -96,7 +96,7 @@ bool uvhttp__deferred_abort(uvhttp_deferred_t *deferred) {
 void uvhttp__deferred_detach(uvhttp_deferred_t *deferred) {
     deferred->exchange->deferred = NULL;
     pthread_mutex_lock(lock_of(deferred));
-    deferred->state = UVHTTP__DEFERRED_ANSWERED;
+    deferred->state = UVHTTP__DEFERRED_SENT;
     deferred->exchange = NULL;
     pthread_mutex_unlock(lock_of(deferred));
 }

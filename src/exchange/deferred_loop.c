@@ -5,7 +5,7 @@
 #include "exchange/deferred.h"
 #include "exchange/respond.h"
 
-static void answer_now(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange) {
+static void respond_now(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange) {
     uvhttp__exchange_returned(exchange);
     if (deferred->exchange) uvhttp__deferred_detach(deferred);
 }
@@ -15,7 +15,7 @@ static void run_abandon(uvhttp__post_t *post) {
     uvhttp_deferred_t *deferred = UVHTTP__CONTAINER_OF(post, uvhttp_deferred_t, abandon);
     uvhttp__exchange_t *exchange = deferred->exchange;
     if (exchange && exchange->protocol) {
-        uvhttp__counters_add(&exchange->worker->worker->counters, handler_no_answer, 1);
+        uvhttp__counters_add(&exchange->loop->tcp->counters, handler_no_response, 1);
         uvhttp__response_undefer(&exchange->response);
         /* What was begun can only be cut off; anything else gets an answer. */
         if (uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_BEGUN)) {
@@ -23,7 +23,7 @@ static void run_abandon(uvhttp__post_t *post) {
             exchange->protocol->reset(exchange, UVHTTP_E_STATE);
         } else {
             uvhttp__response_fail_by(&exchange->response, UVHTTP_E_NO_RESPONSE, 500, "Internal Server Error\n");
-            answer_now(deferred, exchange);
+            respond_now(deferred, exchange);
         }
     }
     uvhttp_deferred_release(deferred);
@@ -37,7 +37,7 @@ static uvhttp_deferred_t *new_handle(uvhttp__exchange_t *exchange, bool held) {
     deferred->count = 1;
     deferred->held = held;
     uvhttp__mpsc_init(&deferred->posts);
-    deferred->loop = exchange->worker->worker->loop;
+    deferred->loop = exchange->loop->tcp->io;
     deferred->exchange = exchange;
     deferred->abandon.run = run_abandon;
     return deferred;
@@ -57,7 +57,7 @@ uvhttp_deferred_t *uvhttp__deferred_new_held(uvhttp__exchange_t *exchange) {
 
 void uvhttp__deferred_proceed(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange) {
     if (uvhttp__response_is_complete(&exchange->response) && !exchange->coroutine)
-        answer_now(deferred, exchange);
+        respond_now(deferred, exchange);
     else
         uvhttp__response_redefer(&exchange->response);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "exchange/coroutine.h"
 #include "exchange/deadline.h"
 #include "exchange/deferred.h"
@@ -20,7 +20,7 @@ static int sink_begin(uvhttp_response_t *res) {
     if (!exchange->protocol) return UVHTTP_E_ABORTED;
     uvhttp__response_finish(res);
     uvhttp__response_commit(res);
-    exchange->answer_by_ms = 0;
+    exchange->response_by_ms = 0;
     res->sent_size = 0;
     exchange->begun = true;
     int status = uvhttp__exchange_open_outgoing(exchange);
@@ -30,18 +30,18 @@ static int sink_begin(uvhttp_response_t *res) {
     return status;
 }
 
-static int sink_room(uvhttp_response_t *res, size_t size) {
+static int sink_capacity(uvhttp_response_t *res, size_t size) {
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
     const uvhttp__protocol_t *protocol = exchange->protocol;
     if (!protocol || !protocol->is_open(exchange)) return UVHTTP_E_ABORTED;
     if (!uvhttp__exchange_wants_body(exchange)) return UVHTTP_OK;
     uint64_t queued = uvhttp__exchange_queued(exchange);
-    if (queued + size <= exchange->worker->service->config.write_queue_max) return UVHTTP_OK;
+    if (queued + size <= exchange->loop->service->config.write_queue_max) return UVHTTP_OK;
     if (queued == 0) return UVHTTP_E_LIMIT;
     protocol->notify_writable(exchange); /* on_drain follows */
     if (!exchange->coroutine) return UVHTTP_E_LIMIT;
-    int status = uvhttp__coroutine_wait_room(exchange);
-    return status == UVHTTP_OK ? sink_room(res, size) : status;
+    int status = uvhttp__coroutine_wait_capacity(exchange);
+    return status == UVHTTP_OK ? sink_capacity(res, size) : status;
 }
 
 /* The protocol may consume the bytes where they are; what it leaves is copied. */
@@ -58,7 +58,7 @@ static int sink_push(uvhttp_response_t *res, const char *data, size_t size) {
 }
 
 static int sink_write(uvhttp_response_t *res, const char *data, size_t size) {
-    int status = sink_room(res, size);
+    int status = sink_capacity(res, size);
     return status == UVHTTP_OK ? sink_push(res, data, size) : status;
 }
 
@@ -83,7 +83,7 @@ static uvhttp_deferred_t *sink_defer(uvhttp_response_t *res) {
 
 static const uvhttp__response_sink_t sink = {.begin = sink_begin,
                                              .write = sink_write,
-                                             .room = sink_room,
+                                             .capacity = sink_capacity,
                                              .push = sink_push,
                                              .interim = sink_interim,
                                              .end = sink_end,
@@ -91,8 +91,8 @@ static const uvhttp__response_sink_t sink = {.begin = sink_begin,
 
 /* --- a new one --- */
 
-static uvhttp__exchange_t *allocate(uvhttp__http_worker_t *worker, uvhttp__exchange_pool_t *pool) {
-    const uvhttp__service_t *service = worker->service;
+static uvhttp__exchange_t *allocate(uvhttp__http_loop_t *loop, uvhttp__exchange_pool_t *pool) {
+    const uvhttp__service_t *service = loop->service;
     uint16_t offset = pool->protocol->offset, arena_size = pool->protocol->arena_size;
     size_t end = offset + sizeof(uvhttp__exchange_t), first = (end + 15) & ~(size_t)15;
     char *memory = uvhttp__malloc(arena_size > 0 ? first + arena_size : end);
@@ -104,7 +104,7 @@ static uvhttp__exchange_t *allocate(uvhttp__http_worker_t *worker, uvhttp__excha
     uvhttp__request_init(&exchange->request, &exchange->arena, &uvhttp__exchange_request_ops);
     uvhttp__response_init(&exchange->response, &exchange->request, &exchange->arena, &sink);
     exchange->offset = offset;
-    exchange->worker = worker;
+    exchange->loop = loop;
     exchange->pool = pool;
     atomic_init(&exchange->home, uvhttp__thread_number());
     return exchange;
@@ -120,29 +120,29 @@ static inline void clear(uvhttp__exchange_t *exchange) {
     uvhttp__response_reset(&exchange->response);
 }
 
-static ALWAYS_INLINE uvhttp__exchange_t *begin(uvhttp__exchange_t *exchange, const uvhttp__http_worker_t *worker,
+static ALWAYS_INLINE uvhttp__exchange_t *begin(uvhttp__exchange_t *exchange, const uvhttp__http_loop_t *loop,
                                                const uvhttp__exchange_pool_t *pool) {
-    const uvhttp__loop_t *loop = worker->worker->loop;
+    const uvhttp__loop_t *io = loop->tcp->io;
     clear(exchange);
     exchange->protocol = pool->protocol;
-    exchange->start_ns = loop->now_ns;
-    exchange->start_turn = loop->turn_number;
-    exchange->request.head.headers = worker->fields;
+    exchange->start_ns = io->now_ns;
+    exchange->start_iteration = io->iteration_number;
+    exchange->request.head.headers = loop->fields;
     return exchange;
 }
 
-static NOINLINE uvhttp__exchange_t *make(uvhttp__http_worker_t *worker, uvhttp__exchange_pool_t *pool) {
-    uvhttp__exchange_t *exchange = allocate(worker, pool);
-    return exchange ? begin(exchange, worker, pool) : NULL;
+static NOINLINE uvhttp__exchange_t *make(uvhttp__http_loop_t *loop, uvhttp__exchange_pool_t *pool) {
+    uvhttp__exchange_t *exchange = allocate(loop, pool);
+    return exchange ? begin(exchange, loop, pool) : NULL;
 }
 
-UVHTTP__HOT uvhttp__exchange_t *uvhttp__exchange_new(uvhttp__http_worker_t *worker, uvhttp__exchange_pool_t *pool) {
+UVHTTP__HOT uvhttp__exchange_t *uvhttp__exchange_new(uvhttp__http_loop_t *loop, uvhttp__exchange_pool_t *pool) {
     uvhttp__exchange_t *exchange = pool->free;
-    if (UNLIKELY(!exchange)) return make(worker, pool);
+    if (UNLIKELY(!exchange)) return make(loop, pool);
     uvhttp__exchange_unpoison(pool, exchange);
     pool->free = exchange->next_free;
     pool->free_count--;
-    return begin(exchange, worker, pool);
+    return begin(exchange, loop, pool);
 }
 
 /* --- what its protocol says --- */
@@ -150,10 +150,10 @@ UVHTTP__HOT uvhttp__exchange_t *uvhttp__exchange_new(uvhttp__http_worker_t *work
 void uvhttp__exchange_timer(uvhttp__exchange_t *exchange) {
     if (uvhttp__exchange_client_is_late(exchange))
         uvhttp__exchange_refuse(exchange, UVHTTP_E_HTTP_TIMEOUT);
-    else if (exchange->answer_by_ms > 0 && uvhttp__exchange_now_ms(exchange) >= exchange->answer_by_ms)
-        uvhttp__exchange_refuse(exchange, UVHTTP_E_ANSWER_TIMEOUT);
+    else if (exchange->response_by_ms > 0 && uvhttp__exchange_now_ms(exchange) >= exchange->response_by_ms)
+        uvhttp__exchange_refuse(exchange, UVHTTP_E_RESPONSE_TIMEOUT);
     else
-        uvhttp__exchange_watch(exchange);
+        uvhttp__exchange_arm_deadline(exchange);
 }
 
 void uvhttp__exchange_writable(uvhttp__exchange_t *exchange) {
@@ -169,11 +169,11 @@ void uvhttp__exchange_drain(uvhttp__exchange_t *exchange) {
 
 /* While a worker thread has it, the response is that thread's. */
 bool uvhttp__exchange_half_closed(const uvhttp__exchange_t *exchange) {
-    return exchange->worker->service->config.half_close ||
+    return exchange->loop->service->config.half_close ||
            (!exchange->call && uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_BRIEFLY));
 }
 
 bool uvhttp_response_stopping(const uvhttp_response_t *res) {
     const uvhttp__exchange_t *exchange = UVHTTP__CONTAINER_OF(res, uvhttp__exchange_t, response);
-    return atomic_load_explicit(&exchange->worker->worker->host->stopping, memory_order_relaxed);
+    return atomic_load_explicit(&exchange->loop->tcp->tcp_server->stopping, memory_order_relaxed);
 }

@@ -32,7 +32,7 @@ typedef struct uvhttp__incoming {
     uint32_t piece_max; /* bytes for the next on_data, 0: read_buffer_size */
     bool handler_runs;  /* it may ask for the body */
     bool paused;        /* by the application */
-    bool end_told;
+    bool end_notified;
 } uvhttp__incoming_t;
 
 /* The protocol that follows a response of 101. */
@@ -70,7 +70,7 @@ struct uvhttp__protocol {
     /* uvhttp__exchange_writable is to follow when the client has taken what is queued, here and in exchange->outgoing.
      */
     void (*notify_writable)(uvhttp__exchange_t *exchange);
-    /* The client shall send its body, or more of it: uvhttp__exchange_takes is true from here on. */
+    /* The client shall send its body, or more of it: uvhttp__exchange_is_receiving is true from here on. */
     void (*want_body)(uvhttp__exchange_t *exchange);
     /* uvhttp__exchange_timer is to follow at this loop time, ms; UINT64_MAX: never. Replaces the deadline before. */
     void (*set_deadline)(uvhttp__exchange_t *exchange, uint64_t at_ms);
@@ -100,7 +100,7 @@ struct uvhttp__exchange {
     uvhttp__arena_t arena; /* of the response, and of the request unless it is deferred: then it has one in this one */
     const uvhttp__protocol_t
         *protocol; /* NULL: the client has gone. Only the loop's thread may look: uvhttp__exchange_protocol */
-    uvhttp__http_worker_t *worker; /* only while its loop is known to live: not for a deferred handle's threads */
+    uvhttp__http_loop_t *loop;     /* only while its loop is known to live: not for a deferred handle's threads */
     uvhttp__exchange_pool_t *pool; /* the same */
     _Atomic uint64_t
         home; /* number of the loop's thread; 0: the loop has done with it, and a deferred handle keeps it */
@@ -115,41 +115,41 @@ struct uvhttp__exchange {
     uvhttp__intake_t *intake;            /* NULL: there is no body */
     uvhttp__outgoing_t *outgoing;        /* the body of the response, in the arena; NULL: none is pulled */
     union {
-        uint64_t answer_by_ms;      /* loop time at which the application is late; 0: it has time */
+        uint64_t response_by_ms;    /* loop time at which the application is late; 0: it has time */
         uvhttp__orphans_t *orphans; /* `orphaned`: it is counted there until it ends */
     };
     const uvhttp__upgrade_t *upgrade; /* a response of 101 gives the connection to this protocol; in the arena */
     uint32_t borrowers;               /* queued output that still points into the arena, and calls (pin) */
     int16_t failure; /* a UVHTTP_E_* code: the rest of the request is not read; the response says why */
     bool borrowed; /* the head stands in the receive buffer, and its fields in worker->fields: they are no copies yet */
-    bool responded;  /* the protocol has the whole response: only uvhttp__exchange_finished or _abort follows */
-    bool released;   /* goes back to the pool when the last borrower has gone */
-    bool may_go_on;  /* deferred by a middleware: uvhttp_deferred_next */
-    bool body_waits; /* ... before the body was read: it is not wanted yet */
-    bool receiving;  /* the end of its body has not come */
-    bool body_whole; /* the whole body comes with the next call, and may stay where it is */
-    bool may_leave;  /* uvhttp__exchange_leave: nothing of the request is the loop's or the server's */
-    bool orphaned;   /* uvhttp__exchange_orphan */
+    bool responded;     /* the protocol has the whole response: only uvhttp__exchange_finished or _abort follows */
+    bool released;      /* goes back to the pool when the last borrower has gone */
+    bool may_go_on;     /* deferred by a middleware: uvhttp_deferred_next */
+    bool body_waits;    /* ... before the body was read: it is not wanted yet */
+    bool receiving;     /* the end of its body has not come */
+    bool body_complete; /* the whole body comes with the next call, and may stay where it is */
+    bool may_leave;     /* uvhttp__exchange_leave: nothing of the request is the loop's or the server's */
+    bool orphaned;      /* uvhttp__exchange_orphan */
     bool begun; /* the protocol has the head of a streamed response: the loop may look, whoever writes it. To here */
 
     uint16_t offset; /* of the protocol: the exchange is the last member of its memory */
-    uint32_t start_turn;
-    uint64_t start_ns; /* turn in which the head was seen whole */
-    uvhttp__way_t way; /* through middleware to the handler */
+    uint32_t start_iteration;
+    uint64_t start_ns;                  /* turn in which the head was seen whole */
+    uvhttp__middleware_cursor_t cursor; /* through middleware to the handler */
     /* behind it, aligned: bytes of the arena, the protocol's arena_size of them */
 };
 
 /* For the fields of the head that is read, limits.header_count_max of them: they are the loop's, as the bytes of the
  * head are the receive buffer's, until uvhttp__exchange_own. */
 static inline uvhttp__field_t *uvhttp__exchange_fields(const uvhttp__exchange_t *exchange) {
-    return exchange->worker->fields;
+    return exchange->loop->fields;
 }
 
 static inline uvhttp__exchange_t *uvhttp__exchange_of(uvhttp_response_t *res) {
     return UVHTTP__CONTAINER_OF(res, uvhttp__exchange_t, response);
 }
 
-/* Whether the caller runs on the loop of the exchange, and that loop still has it: `worker` may be followed. Any thread
+/* Whether the caller runs on the loop of the exchange, and that loop still has it: `loop` may be followed. Any thread
  * may ask, also that of another loop. Relaxed: no thread but the loop's finds its own number there, and what it wrote
  * itself it sees. */
 static inline bool uvhttp__exchange_is_here(const uvhttp__exchange_t *exchange) {
@@ -166,15 +166,15 @@ static inline const uvhttp__protocol_t *uvhttp__exchange_protocol(const uvhttp__
 
 /* Makes an exchange for a request that is about to be read; NULL if there is no memory. The head is the protocol's to
  * fill in: request.head, request.base and, while it stands in the receive buffer, `borrowed`. */
-uvhttp__exchange_t *uvhttp__exchange_new(uvhttp__http_worker_t *worker, uvhttp__exchange_pool_t *pool);
+uvhttp__exchange_t *uvhttp__exchange_new(uvhttp__http_loop_t *loop, uvhttp__exchange_pool_t *pool);
 /* The head of a request without a body is there: routes it, runs middleware and handler. Returns whether the protocol
  * has to respond now, as if `respond` had been called; else it was called, or the response comes later. */
 UVHTTP_MUST_USE bool uvhttp__exchange_run(uvhttp__exchange_t *exchange);
 /* The head of a request with a body is there. whole: all of the body is given to uvhttp__exchange_data next, before
- * anything else, unless uvhttp__exchange_takes is false. */
+ * anything else, unless uvhttp__exchange_is_receiving is false. */
 void uvhttp__exchange_run_with_body(uvhttp__exchange_t *exchange, bool whole);
 /* Whether bytes of the body may be given now. If not: want_body follows, or a response. */
-static inline bool uvhttp__exchange_takes(const uvhttp__exchange_t *exchange);
+static inline bool uvhttp__exchange_is_receiving(const uvhttp__exchange_t *exchange);
 /* How many bytes may be given at once. */
 size_t uvhttp__exchange_piece_max(const uvhttp__exchange_t *exchange);
 /* The next bytes of the body, without any coding; size may be 0. last: that was all. The exchange may be gone
@@ -219,7 +219,7 @@ static inline void uvhttp__exchange_ended(uvhttp__exchange_t *exchange) {
  * the deferred handle. */
 void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status);
 
-static inline bool uvhttp__exchange_takes(const uvhttp__exchange_t *exchange) {
+static inline bool uvhttp__exchange_is_receiving(const uvhttp__exchange_t *exchange) {
     const uvhttp__incoming_t *incoming = exchange->incoming;
     return incoming ? incoming->on_end && !incoming->paused : !exchange->body_waits;
 }
@@ -263,7 +263,7 @@ int uvhttp__exchange_leave(uvhttp__exchange_t *exchange);
  * `arena`. Both may take what is left of request_memory_max now. Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__exchange_set_aside(uvhttp__exchange_t *exchange);
 /* Makes exchange->intake, if there is none. Returns 0 or UVHTTP_E_NOMEM. */
-int uvhttp__exchange_take_in(uvhttp__exchange_t *exchange);
+int uvhttp__exchange_receive(uvhttp__exchange_t *exchange);
 int uvhttp__exchange_body_append(uvhttp__exchange_t *exchange, const char *data, size_t size);
 
 /* --- upgrade.c --- */

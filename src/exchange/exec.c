@@ -9,7 +9,7 @@
 
 typedef struct exec_mode {
     const char *name;
-    uvhttp_handler_t serve; /* runs route->inner, `user` is the route; NULL: not in this build */
+    uvhttp_handler_cb serve; /* runs route->inner, `user` is the route; NULL: not in this build */
 } exec_mode_t;
 
 static const exec_mode_t modes[] = {
@@ -31,15 +31,15 @@ static int refuse(uvhttp__router_t *router, const uvhttp__route_t *route, int st
     return uvhttp__router_fail(router, status, text);
 }
 
-static void undress(uvhttp__route_t *route) {
+static void uninstall(uvhttp__route_t *route) {
     if (!route->inner) return;
     route->handler = route->inner;
     route->user = route->inner_user;
     route->inner = NULL;
 }
 
-int uvhttp__exec_dress(uvhttp__router_t *router, uvhttp__route_t *route) {
-    undress(route);
+int uvhttp__exec_install(uvhttp__router_t *router, uvhttp__route_t *route) {
+    uninstall(route);
     unsigned exec = uvhttp__route_mode(route);
     if (route->exec == UVHTTP__EXEC_FIXED && route->options.exec)
         return refuse(router, route, UVHTTP_E_INVALID, "exec", "the library's own handler runs on the loop");
@@ -50,7 +50,7 @@ int uvhttp__exec_dress(uvhttp__router_t *router, uvhttp__route_t *route) {
     if (exec != UVHTTP_EXEC_LOOP && !mode->serve)
         return refuse(router, route, UVHTTP_E_UNSUPPORTED, mode->name,
                       "this build has no such mode: register the route with UVHTTP_EXEC_LOOP");
-    uvhttp_handler_t serve = exec == UVHTTP_EXEC_LOOP && route->options.stream_body ? uvhttp__body_serve : mode->serve;
+    uvhttp_handler_cb serve = exec == UVHTTP_EXEC_LOOP && route->options.stream_body ? uvhttp__body_serve : mode->serve;
     if (!serve) return UVHTTP_OK;
     route->inner = route->handler;
     route->inner_user = route->user;

@@ -6,7 +6,7 @@
 
 /* Puts in place what stands before the handler of a route, as its options (or else its registration) say: nothing on
  * the loop, so that such a route costs nothing. Returns 0, UVHTTP_E_INVALID or UVHTTP_E_UNSUPPORTED, remembered. */
-int uvhttp__exec_dress(uvhttp__router_t *router, uvhttp__route_t *route);
+int uvhttp__exec_install(uvhttp__router_t *router, uvhttp__route_t *route);
 
 /* What the handler of a route runs on. */
 static inline uvhttp_exec_t uvhttp__route_mode(const uvhttp__route_t *route) {

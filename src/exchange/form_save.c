@@ -122,7 +122,7 @@ int uvhttp_request_save_form(uvhttp_request_t *req, int directory, const uvhttp_
     save.parser = uvhttp_request_alloc(req, sizeof *save.parser);
     if (!save.parser) return UVHTTP_E_NOMEM;
     status = uvhttp_multipart_init(save.parser, type, limits);
-    while (status == 0 && (status = uvhttp_request_read_body(req, &piece, UVHTTP_BODY_FOREVER)) == 0)
+    while (status == 0 && (status = uvhttp_request_read_body(req, &piece, UVHTTP_NEVER)) == 0)
         status = take_piece(&save, piece);
     if (status == UVHTTP_E_EOF) status = uvhttp_multipart_finish(save.parser);
     status = close_file(&save, status);
@@ -144,7 +144,7 @@ int uvhttp_request_save_body(uvhttp_request_t *req, int directory, const char *n
     int status =
         uvhttp__form_file_create(directory, name ? uvhttp__str_from(name) : (uvhttp_str_t){NULL, 0}, saved, &fd);
     if (status != 0) return status;
-    while (status == 0 && (status = uvhttp_request_read_body(req, &piece, UVHTTP_BODY_FOREVER)) == 0) {
+    while (status == 0 && (status = uvhttp_request_read_body(req, &piece, UVHTTP_NEVER)) == 0) {
         status = uvhttp__form_file_write(fd, piece);
         written += piece.size;
     }

@@ -19,7 +19,7 @@ uvhttp__incoming_t *uvhttp__incoming_new(uvhttp__exchange_t *exchange) {
 size_t uvhttp__exchange_piece_max(const uvhttp__exchange_t *exchange) {
     if (!exchange->incoming) return SIZE_MAX;
     uint32_t piece_max = exchange->incoming->piece_max;
-    return piece_max > 0 ? piece_max : exchange->worker->service->config.read_buffer_size;
+    return piece_max > 0 ? piece_max : exchange->loop->service->config.read_buffer_size;
 }
 
 void uvhttp__incoming_resume(uvhttp__exchange_t *exchange) {
@@ -27,15 +27,15 @@ void uvhttp__incoming_resume(uvhttp__exchange_t *exchange) {
     if (!is_open(exchange)) return;
     uvhttp__rate_excuse(&exchange->intake->rate, uvhttp__exchange_now_ms(exchange) - incoming->paused_at_ms);
     incoming->paused_at_ms = uvhttp__exchange_now_ms(exchange);
-    exchange->answer_by_ms = 0;
-    uvhttp__exchange_watch(exchange);
+    exchange->response_by_ms = 0;
+    uvhttp__exchange_arm_deadline(exchange);
     exchange->protocol->want_body(exchange);
 }
 
 void uvhttp__body_fail(uvhttp__exchange_t *exchange, int status) {
     uvhttp__incoming_t *incoming = exchange->incoming;
-    if (!incoming || !incoming->on_end || incoming->end_told || exchange->responded) return;
-    incoming->end_told = true;
+    if (!incoming || !incoming->on_end || incoming->end_notified || exchange->responded) return;
+    incoming->end_notified = true;
     incoming->on_end(&exchange->request, &exchange->response, status, incoming->user);
 }
 
@@ -58,7 +58,7 @@ int uvhttp_request_on_body(uvhttp_request_t *req, uvhttp_body_data_cb on_data, u
     if (!req || !on_data || !on_end) return UVHTTP_E_INVALID;
     uvhttp__exchange_t *exchange = exchange_of_request(req);
     if (!uvhttp__exchange_is_here(exchange)) return UVHTTP_E_STATE;
-    if (exchange->incoming && uvhttp__route_mode(exchange->way.route) == UVHTTP_EXEC_WORKER) return UVHTTP_E_STATE;
+    if (exchange->incoming && uvhttp__route_mode(exchange->cursor.route) == UVHTTP_EXEC_WORKER) return UVHTTP_E_STATE;
     return uvhttp__body_take(exchange, on_data, on_end, user);
 }
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "exchange/exchange.h"
 #include "exchange/origin.h"
 
@@ -92,16 +92,16 @@ void uvhttp__exchange_pool_free(uvhttp__exchange_pool_t *pool) {
 /* --- the end of an exchange --- */
 
 static NOINLINE void measure_alone(uvhttp__exchange_t *exchange) {
-    uvhttp__http_worker_t *worker = exchange->worker;
-    if (worker->service->config.performance.enable_statistics)
-        uvhttp__histogram_record(&worker->response_time, uvhttp__clock_ns() - exchange->start_ns);
+    uvhttp__http_loop_t *loop = exchange->loop;
+    if (loop->service->config.performance.enable_statistics)
+        uvhttp__histogram_record(&loop->response_time, uvhttp__clock_ns() - exchange->start_ns);
 }
 
 static inline void measure(uvhttp__exchange_t *exchange) {
-    uvhttp__http_worker_t *worker = exchange->worker;
-    uvhttp__counters_response(&worker->worker->counters, exchange->response.status);
-    if (LIKELY(exchange->start_turn == worker->worker->loop->turn_number))
-        worker->answered_in_turn++;
+    uvhttp__http_loop_t *loop = exchange->loop;
+    uvhttp__counters_response(&loop->tcp->counters, exchange->response.status);
+    if (LIKELY(exchange->start_iteration == loop->tcp->io->iteration_number))
+        loop->responses_in_iteration++;
     else
         measure_alone(exchange);
 }
@@ -117,7 +117,8 @@ static inline bool is_plain(const uvhttp__exchange_t *exchange) {
     const uvhttp_response_t *res = &exchange->response;
     return !res->done_hooks && res->body.kind < UVHTTP__BODY_REF && exchange->borrowers == 0 && !exchange->intake &&
            exchange->request.arena == &exchange->arena && !exchange->arena.blocks &&
-           exchange->start_turn == exchange->worker->worker->loop->turn_number && exchange->pool->free_count < POOL_MAX;
+           exchange->start_iteration == exchange->loop->tcp->io->iteration_number &&
+           exchange->pool->free_count < POOL_MAX;
 }
 
 UVHTTP__HOT void uvhttp__exchange_finished(uvhttp__exchange_t *exchange) {
@@ -125,9 +126,9 @@ UVHTTP__HOT void uvhttp__exchange_finished(uvhttp__exchange_t *exchange) {
         finish_any(exchange);
         return;
     }
-    uvhttp__http_worker_t *worker = exchange->worker;
-    uvhttp__counters_response(&worker->worker->counters, exchange->response.status);
-    worker->answered_in_turn++;
+    uvhttp__http_loop_t *loop = exchange->loop;
+    uvhttp__counters_response(&loop->tcp->counters, exchange->response.status);
+    loop->responses_in_iteration++;
     exchange->protocol = NULL;
     uvhttp__arena_rewind(&exchange->arena);
     put_into_pool(exchange);
@@ -195,7 +196,7 @@ int uvhttp__exchange_set_aside(uvhttp__exchange_t *exchange) {
     return UVHTTP_OK;
 }
 
-int uvhttp__exchange_take_in(uvhttp__exchange_t *exchange) {
+int uvhttp__exchange_receive(uvhttp__exchange_t *exchange) {
     if (exchange->intake) return UVHTTP_OK;
     uvhttp__intake_t *intake =
         uvhttp__arena_alloc_uncounted(&exchange->arena, sizeof *intake, _Alignof(uvhttp__intake_t));
@@ -206,7 +207,7 @@ int uvhttp__exchange_take_in(uvhttp__exchange_t *exchange) {
 }
 
 static int append(uvhttp__exchange_t *exchange, const char *data, size_t size) {
-    if (uvhttp__exchange_take_in(exchange) != UVHTTP_OK) return UVHTTP_E_NOMEM;
+    if (uvhttp__exchange_receive(exchange) != UVHTTP_OK) return UVHTTP_E_NOMEM;
     uvhttp__intake_t *intake = exchange->intake;
     if (size == 0) return UVHTTP_OK; /* there may be no memory yet */
     if (intake->size + size > intake->capacity) {

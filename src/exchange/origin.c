@@ -24,7 +24,7 @@ static void write_peer(const uvhttp_request_t *req, char text[UVHTTP__PEER_TEXT_
 
 /* A proxy that is trusted says of each request who it comes from. */
 static bool is_proxy(const uvhttp__exchange_t *exchange, const uvhttp__peer_t *address) {
-    const uvhttp__trust_t *trust = &exchange->worker->service->trust;
+    const uvhttp__trust_t *trust = &exchange->loop->service->trust;
     return trust->header != UVHTTP__PROXY_HEADER_NONE && uvhttp__ip_ranges_have(trust->ranges, address);
 }
 
@@ -35,8 +35,8 @@ static void read_client(uvhttp_request_t *req, uvhttp__client_t *client) {
     client->address = uvhttp__conn_client(conn);
     client->https = uvhttp_tcp_is_tls(conn);
     if (!is_proxy(exchange, &client->address)) return;
-    if (!uvhttp__forwarded_resolve(req, &exchange->worker->service->trust, client))
-        uvhttp__counters_add(&exchange->worker->worker->counters, forwarded_ignored, 1);
+    if (!uvhttp__forwarded_resolve(req, &exchange->loop->service->trust, client))
+        uvhttp__counters_add(&exchange->loop->tcp->counters, forwarded_ignored, 1);
 }
 
 static bool read_tls(const uvhttp_request_t *req, const char **subject) {
@@ -85,16 +85,16 @@ void uvhttp__exchange_share_origin(uvhttp__exchange_t *exchange) {
 
 static uvhttp__counters_t *counters_of(const uvhttp_request_t *req) {
     const uvhttp__exchange_t *exchange = exchange_of_request(req);
-    return uvhttp__exchange_is_here(exchange) ? &exchange->worker->worker->counters : NULL;
+    return uvhttp__exchange_is_here(exchange) ? &exchange->loop->tcp->counters : NULL;
 }
 
 static uint64_t read_time_ns(const uvhttp_request_t *req) {
     const uvhttp__exchange_t *exchange = exchange_of_request(req);
-    return uvhttp__exchange_is_here(exchange) ? exchange->worker->worker->loop->now_ns : uvhttp__clock_ns();
+    return uvhttp__exchange_is_here(exchange) ? exchange->loop->tcp->io->now_ns : uvhttp__clock_ns();
 }
 
-static void read_times(const uvhttp_request_t *req, uint64_t *begin_ns, uint64_t *now_ns) {
-    *begin_ns = exchange_of_request(req)->start_ns;
+static void read_times(const uvhttp_request_t *req, uint64_t *start_ns, uint64_t *now_ns) {
+    *start_ns = exchange_of_request(req)->start_ns;
     *now_ns = uvhttp__clock_ns();
 }
 

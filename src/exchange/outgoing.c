@@ -107,9 +107,9 @@ void uvhttp__outgoing_init(uvhttp__outgoing_t *outgoing, void (*ready)(uvhttp__o
 }
 
 static int put_content(uvhttp__outgoing_t *outgoing, const uvhttp__body_t *body) {
-    const uvhttp_content_t *content = body->arg;
-    uvhttp__piece_t piece = memory_piece(content->data, content->size);
-    piece.fd = content->fd;
+    const uvhttp_shared_body_t *shared = body->arg;
+    uvhttp__piece_t piece = memory_piece(shared->data, shared->size);
+    piece.fd = shared->fd;
     return put_kept(outgoing, piece, (uvhttp__keeper_t){body->release, body->arg});
 }
 
@@ -121,7 +121,7 @@ int uvhttp__outgoing_put_body(uvhttp__outgoing_t *outgoing, uvhttp__body_t *reco
     outgoing->ended = true;
     uvhttp__keeper_t keeper = {NULL, NULL};
     switch (body.kind) {
-        case UVHTTP__BODY_CONTENT: return put_content(outgoing, &body);
+        case UVHTTP__BODY_SHARED: return put_content(outgoing, &body);
         case UVHTTP__BODY_PARTS: outgoing->rest = recorded; return UVHTTP_OK;
         case UVHTTP__BODY_FILE:
             return put_file(outgoing, port,

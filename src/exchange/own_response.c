@@ -4,17 +4,17 @@
 
 /* Each middleware sees a request once: by run, or here. */
 static void note_refusal(uvhttp__exchange_t *exchange) {
-    uvhttp__way_t *way = &exchange->way;
+    uvhttp__middleware_cursor_t *cursor = &exchange->cursor;
     const uvhttp__chain_t *chain =
-        way->chain ? way->chain : uvhttp__router_root_chain(exchange->worker->service->router);
-    for (; way->next < chain->count; way->next++) {
-        const uvhttp_middleware_t *middleware = &chain->items[way->next];
+        cursor->chain ? cursor->chain : uvhttp__router_root_chain(exchange->loop->service->router);
+    for (; cursor->next < chain->count; cursor->next++) {
+        const uvhttp_middleware_t *middleware = &chain->items[cursor->next];
         if (middleware->on_refused) middleware->on_refused(&exchange->request, &exchange->response, middleware->user);
     }
 }
 
 void uvhttp__exchange_own_response(uvhttp__exchange_t *exchange) {
-    const uvhttp__service_t *service = exchange->worker->service;
+    const uvhttp__service_t *service = exchange->loop->service;
     uvhttp_response_t *res = &exchange->response;
     int code = res->code;
     res->flags &= (uint16_t)~UVHTTP__RESPONSE_BY_SERVER;

@@ -9,7 +9,7 @@
 #include "exchange/incoming.h"
 
 static void add(uvhttp__pull_t *pull, uvhttp_str_t data) {
-    const uint32_t piece_max = pull->exchange->worker->service->config.read_buffer_size;
+    const uint32_t piece_max = pull->exchange->loop->service->config.read_buffer_size;
     if (!pull->piece) pull->piece = uvhttp__malloc(piece_max);
     if (!pull->piece) {
         pull->end_status = UVHTTP_E_NOMEM;
@@ -19,9 +19,9 @@ static void add(uvhttp__pull_t *pull, uvhttp_str_t data) {
     }
     memcpy(pull->piece + pull->size, data.data, data.size);
     pull->size += data.size;
-    uint32_t room = piece_max - (uint32_t)pull->size;
-    pull->exchange->incoming->piece_max = room;
-    if (room == 0) (void)uvhttp_request_pause_body(&pull->exchange->request);
+    uint32_t capacity = piece_max - (uint32_t)pull->size;
+    pull->exchange->incoming->piece_max = capacity;
+    if (capacity == 0) (void)uvhttp_request_pause_body(&pull->exchange->request);
 }
 
 static void on_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "exchange/call.h"
 #include "exchange/coroutine.h"
 #include "exchange/deadline.h"
@@ -19,7 +19,7 @@ static inline void close_response(uvhttp__exchange_t *exchange) {
 }
 
 /* Hooks, and the complete response leaves. */
-UVHTTP__HOT static void answer(uvhttp__exchange_t *exchange) {
+UVHTTP__HOT static void send_response(uvhttp__exchange_t *exchange) {
     uvhttp_response_t *res = &exchange->response;
     if (__builtin_expect(uvhttp__response_is(res, UVHTTP__RESPONSE_BY_SERVER), 0))
         uvhttp__exchange_own_response(exchange);
@@ -59,7 +59,7 @@ int uvhttp__exchange_open_body(uvhttp__exchange_t *exchange) {
     exchange->outgoing->framing = exchange->protocol->framing;
     if (body->kind == UVHTTP__BODY_MEMORY) uvhttp__exchange_pin(exchange);
     return uvhttp__outgoing_put_body(exchange->outgoing, body, (uvhttp__keeper_t){unpin, exchange},
-                                     &exchange->worker->port);
+                                     &exchange->loop->port);
 }
 
 /* --- what follows --- */
@@ -71,7 +71,7 @@ UVHTTP__HOT void uvhttp__exchange_returned(uvhttp__exchange_t *exchange) {
         return;
     }
     if (!uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN)) {
-        answer(exchange);
+        send_response(exchange);
         return;
     }
     /* It was cut off: abort follows, when the head is not lent any more. */
@@ -85,8 +85,8 @@ UVHTTP__HOT void uvhttp__exchange_returned(uvhttp__exchange_t *exchange) {
 }
 
 UVHTTP__HOT void uvhttp__exchange_conclude(uvhttp__exchange_t *exchange) {
-    if (!uvhttp__response_is_answered(&exchange->response)) {
-        uvhttp__counters_add(&exchange->worker->worker->counters, handler_no_answer, 1);
+    if (!uvhttp__response_is_settled(&exchange->response)) {
+        uvhttp__counters_add(&exchange->loop->tcp->counters, handler_no_response, 1);
         uvhttp__response_fail_by(&exchange->response, UVHTTP_E_NO_RESPONSE, 500, "Internal Server Error\n");
     }
     uvhttp__exchange_returned(exchange);
@@ -121,8 +121,7 @@ static void detach(uvhttp__exchange_t *exchange, int status) {
 }
 
 void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status) {
-    if (!exchange->receiving || exchange->incoming)
-        uvhttp__counters_add(&exchange->worker->worker->counters, aborted, 1);
+    if (!exchange->receiving || exchange->incoming) uvhttp__counters_add(&exchange->loop->tcp->counters, aborted, 1);
     detach(exchange, status);
 }
 
@@ -133,7 +132,8 @@ void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status) {
 static uvhttp__exchange_t *replace(uvhttp__exchange_t *old, int code) {
     uvhttp__exchange_t *made = old->protocol->replace(old);
     if (!made) return NULL;
-    made->way = (uvhttp__way_t){.next = UINT32_MAX}; /* the hooks of the one that is given up tell of the request */
+    made->cursor = (uvhttp__middleware_cursor_t){
+        .next = UINT32_MAX}; /* the hooks of the one that is given up tell of the request */
     detach(old, code);
     return made;
 }
@@ -154,7 +154,7 @@ static bool has_head(const uvhttp__exchange_t *exchange) {
 }
 
 void uvhttp__exchange_refuse(uvhttp__exchange_t *exchange, int code) {
-    uvhttp__counters_error(&exchange->worker->worker->counters, code);
+    uvhttp__counters_error(&exchange->loop->tcp->counters, code);
     bool foreign = exchange->call || exchange->deferred; /* another thread has it, or may be reading it */
     if (!has_head(exchange) && !foreign) uvhttp__body_fail(exchange, code);
     if (has_head(exchange)) { /* perhaps just now */
@@ -171,6 +171,6 @@ void uvhttp__exchange_refuse(uvhttp__exchange_t *exchange, int code) {
     exchange->failure = (int16_t)code;
     uvhttp_response_t *res = &exchange->response;
     uvhttp__response_undefer(res);
-    if (!uvhttp__response_is(res, UVHTTP__RESPONSE_ANSWERED)) make_refusal(res, code);
-    answer(exchange);
+    if (!uvhttp__response_is(res, UVHTTP__RESPONSE_COMPLETE)) make_refusal(res, code);
+    send_response(exchange);
 }

@@ -5,13 +5,13 @@
 #include "exchange/exchange.h"
 
 /* Whether the application has said what the response is to be, or that it will. */
-static inline bool uvhttp__response_is_answered(const uvhttp_response_t *res) {
-    return uvhttp__response_is(res, UVHTTP__RESPONSE_ANSWERED | UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_DEFERRED);
+static inline bool uvhttp__response_is_settled(const uvhttp_response_t *res) {
+    return uvhttp__response_is(res, UVHTTP__RESPONSE_COMPLETE | UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_DEFERRED);
 }
 /* Whether there is a response that has to leave as soon as the application returns. */
 static inline bool uvhttp__response_is_complete(const uvhttp_response_t *res) {
     return uvhttp__response_is(res, UVHTTP__RESPONSE_ENDED) ||
-           (uvhttp__response_is(res, UVHTTP__RESPONSE_ANSWERED) && !uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN));
+           (uvhttp__response_is(res, UVHTTP__RESPONSE_COMPLETE) && !uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN));
 }
 
 /* Makes exchange->outgoing for a streamed response. Returns 0 or UVHTTP_E_NOMEM. */

@@ -7,8 +7,8 @@
 #include <uvhttp/server.h>
 
 #include "base/date.h"
-#include "base/head.h"
-#include "conn/host.h"
+#include "base/http_head.h"
+#include "conn/tcp_server.h"
 #include "exec/coro.h"
 #include "exec/work.h"
 #include "message/message.h"
@@ -41,8 +41,8 @@ typedef struct uvhttp__exchange_pool {
 } uvhttp__exchange_pool_t;
 
 /* The HTTP state of a worker; worker->upper. */
-typedef struct uvhttp__http_worker {
-    uvhttp__worker_t *worker;
+typedef struct uvhttp__http_loop {
+    uvhttp__tcp_loop_t *tcp;
     uvhttp__service_t *service;
     uvhttp__exchange_pool_t http1; /* exchanges of HTTP/1 connections */
     void *http2;                   /* what HTTP/2 has on the loop; NULL before its first connection */
@@ -50,24 +50,25 @@ typedef struct uvhttp__http_worker {
     uvhttp__list_t calls;          /* handlers that a worker thread is to run, given to the pool when the turn ends */
     uvhttp__coro_sched_t coros;
     union {
-        uint64_t due_in_turn; /* whether there is something to do when it ends; the whole of: */
+        uint64_t due_in_iteration; /* whether there is something to do when it ends; the whole of: */
         struct {
-            uint32_t answered_in_turn; /* requests that were seen and answered in it: one entry of the histogram */
-            uint16_t deferred_in_turn; /* requests that wait for their answer since then, saturating */
+            uint32_t
+                responses_in_iteration;     /* requests that were seen and answered in it: one entry of the histogram */
+            uint16_t deferred_in_iteration; /* requests that wait for their answer since then, saturating */
             bool has_calls;
         };
     };
-    bool timed;         /* handlers are timed one by one, to find the one that blocks: until timed_until_ms */
-    bool found_in_turn; /* ... and one was found */
+    bool timed;              /* handlers are timed one by one, to find the one that blocks: until timed_until_ms */
+    bool found_in_iteration; /* ... and one was found */
     const uvhttp__route_t *last_route; /* whose handler was run last */
     uint64_t look_ns;                  /* a turn that takes so long is looked at: warn_ns, or 0 while timed */
     uint64_t warn_ns;                  /* UINT64_MAX: off */
-    uint64_t timed_until_ms, told_at_ms;
+    uint64_t timed_until_ms, reported_at_ms;
     uint64_t date_until_ms;       /* loop time at which the date below is out of date */
     char date[UVHTTP__DATE_SIZE]; /* of responses, by protocol/date.h */
     uvhttp__field_t *fields; /* limits.header_count_max, of the head that is read: an exchange that owns its head has a
                                  copy */
     uvhttp__histogram_t response_time; /* ns */
-} uvhttp__http_worker_t;
+} uvhttp__http_loop_t;
 
 #endif

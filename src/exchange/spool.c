@@ -138,7 +138,7 @@ static void on_done(uvhttp_response_t *res, int status, void *user) {
 static void fail(uvhttp__spool_t *spool, int code) {
     uvhttp__exchange_t *exchange = spool->exchange;
     uvhttp_response_t *res = &exchange->response;
-    uvhttp__counters_error(&exchange->worker->worker->counters, code);
+    uvhttp__counters_error(&exchange->loop->tcp->counters, code);
     int status = code == UVHTTP_E_LIMIT ? 503 : uvhttp_error_http_status(code);
     uvhttp__response_fail_by(res, code, status, uvhttp_error_message(code));
     if (status == 503) (void)uvhttp_response_header(res, "Retry-After", "1");
@@ -150,7 +150,7 @@ static bool reserve(uvhttp__spool_t *spool) {
     uint64_t before = atomic_fetch_add_explicit(&spool->service->spooled, spool->size, memory_order_relaxed);
     if (before + spool->size <= most) return true;
     atomic_fetch_sub_explicit(&spool->service->spooled, spool->size, memory_order_relaxed);
-    uvhttp__counters_add(&spool->exchange->worker->worker->counters, spool_full, 1);
+    uvhttp__counters_add(&spool->exchange->loop->tcp->counters, spool_full, 1);
     return false;
 }
 
@@ -191,12 +191,12 @@ static void on_late(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) 
     (void)wheel, (void)user;
     uvhttp__spool_t *spool = UVHTTP__CONTAINER_OF(timer, uvhttp__spool_t, patience);
     if (uvhttp__work_cancel(spool->service->work, &spool->job) == UVHTTP_OK)
-        uvhttp__counters_add(&spool->exchange->worker->worker->counters, work_queue_timeouts, 1);
+        uvhttp__counters_add(&spool->exchange->loop->tcp->counters, work_queue_timeouts, 1);
 }
 
 /* The memory is full: it goes to the file, and the client is held back until then. */
 static int flush(uvhttp__spool_t *spool) {
-    uvhttp__counters_t *counters = &spool->exchange->worker->worker->counters;
+    uvhttp__counters_t *counters = &spool->exchange->loop->tcp->counters;
     if (spool->file_size + spool->size > spool->service->config.spool_size_max) return UVHTTP_E_HTTP_BODY_TOO_LARGE;
     if (!reserve(spool)) return UVHTTP_E_LIMIT;
     if (spool->file_size == 0) uvhttp__counters_add(counters, bodies_spooled, 1);
@@ -250,13 +250,13 @@ static void on_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, vo
 }
 
 int uvhttp__spool_start(uvhttp__exchange_t *exchange, void (*ready)(uvhttp__exchange_t *exchange)) {
-    uvhttp__service_t *service = exchange->worker->service;
+    uvhttp__service_t *service = exchange->loop->service;
     if (exchange->request.head.content_length > service->config.spool_size_max) return UVHTTP_E_HTTP_BODY_TOO_LARGE;
     uvhttp__spool_t *spool = uvhttp__calloc(1, sizeof *spool);
     if (!spool) return UVHTTP_E_NOMEM;
     spool->exchange = exchange;
     spool->service = service;
-    spool->port = &exchange->worker->port;
+    spool->port = &exchange->loop->port;
     spool->ready = ready;
     spool->memory_max = service->config.spool_memory;
     spool->fd = -1;

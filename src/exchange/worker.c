@@ -26,7 +26,7 @@ static int await(uvhttp__call_t *call, uvhttp__call_operation_t operation) {
     pthread_mutex_lock(&call->lock);
     call->operation = operation;
     call->done = false;
-    uvhttp__loop_post(call->exchange->worker->worker->loop, &call->post);
+    uvhttp__loop_post(call->exchange->loop->tcp->io, &call->post);
     while (!call->done) pthread_cond_wait(&call->returned, &call->lock);
     int status = call->status;
     pthread_mutex_unlock(&call->lock);
@@ -53,8 +53,8 @@ static int sink_write(uvhttp_response_t *res, const char *data, size_t size) {
     return status;
 }
 
-static int sink_room(uvhttp_response_t *res, size_t size) {
-    return on_loop(res, UVHTTP__CALL_ROOM, NULL, size);
+static int sink_capacity(uvhttp_response_t *res, size_t size) {
+    return on_loop(res, UVHTTP__CALL_CAPACITY, NULL, size);
 }
 
 static int sink_push(uvhttp_response_t *res, const char *data, size_t size) {
@@ -79,7 +79,7 @@ static uvhttp_deferred_t *sink_defer(uvhttp_response_t *res) {
 
 static const uvhttp__response_sink_t worker_sink = {.begin = sink_begin,
                                                     .write = sink_write,
-                                                    .room = sink_room,
+                                                    .capacity = sink_capacity,
                                                     .push = sink_push,
                                                     .interim = sink_interim,
                                                     .end = sink_end,
@@ -101,7 +101,7 @@ int uvhttp_request_read_body(uvhttp_request_t *req, uvhttp_str_t *piece, uint32_
 static void run(uvhttp__job_t *job) {
     uvhttp__call_t *call = UVHTTP__CONTAINER_OF(job, uvhttp__call_t, job);
     uvhttp__exchange_t *exchange = call->exchange;
-    const uvhttp__route_t *route = exchange->way.route;
+    const uvhttp__route_t *route = exchange->cursor.route;
     running = call;
     route->inner(&exchange->request, &exchange->response, route->inner_user);
     running = NULL;
@@ -113,21 +113,20 @@ static void run(uvhttp__job_t *job) {
 
 /* Room for a piece, whatever its size, is there when it fits or nothing waits before it: the thread that has it waits
  * in any case. Otherwise on_sent follows. */
-static int room(const uvhttp__call_t *call, size_t size) {
+static int capacity(const uvhttp__call_t *call, size_t size) {
     uvhttp__exchange_t *exchange = call->exchange;
-    int status = call->sink->room(&exchange->response, size);
+    int status = call->sink->capacity(&exchange->response, size);
     bool empty = status == UVHTTP_E_LIMIT && uvhttp__exchange_queued(exchange) == 0;
     return empty ? UVHTTP_OK : status;
 }
 
 /* A thread waits for its body: a piece is asked for, and has come when on_piece is called. */
 static void await_piece(uvhttp__call_t *call) {
-    uvhttp__loop_t *loop = call->exchange->worker->worker->loop;
+    uvhttp__loop_t *io = call->exchange->loop->tcp->io;
     call->waits_for_body = true;
-    uvhttp__timer_stop(&loop->wheel, &call->deadline); /* it was for the wait for a thread */
-    if (call->timeout_ms != UVHTTP_BODY_FOREVER)
-        uvhttp__timer_set_after(&loop->wheel, &call->deadline, loop->now_ns,
-                                call->timeout_ms > 0 ? call->timeout_ms : 1);
+    uvhttp__timer_stop(&io->wheel, &call->deadline); /* it was for the wait for a thread */
+    if (call->timeout_ms != UVHTTP_NEVER)
+        uvhttp__timer_set_after(&io->wheel, &call->deadline, io->now_ns, call->timeout_ms > 0 ? call->timeout_ms : 1);
     (void)uvhttp_request_resume_body(&call->exchange->request);
 }
 
@@ -143,18 +142,18 @@ static void on_piece(uvhttp__pull_t *pull) {
     uvhttp__call_t *call = UVHTTP__CONTAINER_OF(pull, uvhttp__call_t, pull);
     if (!call->waits_for_body) return;
     call->waits_for_body = false;
-    uvhttp__loop_t *loop = call->exchange->worker->worker->loop;
-    uvhttp__timer_stop(&loop->wheel, &call->deadline);
-    uvhttp__loop_post(loop, &call->post);
+    uvhttp__loop_t *io = call->exchange->loop->tcp->io;
+    uvhttp__timer_stop(&io->wheel, &call->deadline);
+    uvhttp__loop_post(io, &call->post);
 }
 
 static void on_deadline(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
     (void)wheel, (void)user;
     uvhttp__call_t *call = UVHTTP__CONTAINER_OF(timer, uvhttp__call_t, deadline);
     if (!call->waits_for_body) { /* unless it runs already, on_returned follows */
-        uvhttp__http_worker_t *worker = call->exchange->worker;
-        if (uvhttp__work_cancel(worker->service->work, &call->job) == UVHTTP_OK)
-            uvhttp__counters_add(&worker->worker->counters, work_queue_timeouts, 1);
+        uvhttp__http_loop_t *loop = call->exchange->loop;
+        if (uvhttp__work_cancel(loop->service->work, &call->job) == UVHTTP_OK)
+            uvhttp__counters_add(&loop->tcp->counters, work_queue_timeouts, 1);
         return;
     }
     call->waits_for_body = false;
@@ -173,10 +172,10 @@ static void operate(uvhttp__call_t *call) {
         switch (call->operation) {
             case UVHTTP__CALL_BEGIN: status = sink->begin(res); break;
             case UVHTTP__CALL_WRITE:
-                status = room(call, call->size);
+                status = capacity(call, call->size);
                 if (status == UVHTTP_OK) status = sink->push(res, call->data, call->size);
                 break;
-            case UVHTTP__CALL_ROOM: status = room(call, call->size); break;
+            case UVHTTP__CALL_CAPACITY: status = capacity(call, call->size); break;
             case UVHTTP__CALL_PUSH: status = sink->push(res, call->data, call->size); break;
             case UVHTTP__CALL_INTERIM:
                 status = sink->interim(res, call->interim_status, (uvhttp_str_t){call->data, call->size});
@@ -199,7 +198,7 @@ void uvhttp__call_drained(uvhttp__exchange_t *exchange) {
 /* --- on the loop: the way there and back --- */
 
 static void refuse(uvhttp__exchange_t *exchange, int status) {
-    uvhttp__counters_error(&exchange->worker->worker->counters, status);
+    uvhttp__counters_error(&exchange->loop->tcp->counters, status);
     uvhttp__response_unavailable(&exchange->response, status);
 }
 
@@ -220,7 +219,7 @@ static void on_returned(uvhttp__job_t *job, bool cancelled) {
     else
         uvhttp__exchange_gone(exchange, UVHTTP_E_ABORTED);
     if (!deferred) return;
-    uvhttp__deferred_let_go(deferred);
+    uvhttp__deferred_unhold(deferred);
     uvhttp_deferred_release(deferred);
 }
 
@@ -236,16 +235,16 @@ static bool may_be_live(uvhttp__service_t *service) {
 /* The handler of the exchange's route, which has answered nothing yet, is called for at the end of the turn. */
 static void call_handler(uvhttp__exchange_t *exchange) {
     uvhttp_response_t *res = &exchange->response;
-    uvhttp__http_worker_t *worker = exchange->worker;
+    uvhttp__http_loop_t *loop = exchange->loop;
     uvhttp__call_t *call = uvhttp__arena_alloc(&exchange->arena, sizeof *call);
     if (!call || uvhttp__exchange_leave(exchange) != UVHTTP_OK) {
         uvhttp__response_fail(res, 503, "Service Unavailable\n");
         return;
     }
-    const uvhttp__route_t *route = exchange->way.route;
+    const uvhttp__route_t *route = exchange->cursor.route;
     bool is_live = exchange->incoming && route->options.live_body;
-    if (is_live && !may_be_live(worker->service)) {
-        uvhttp__counters_add(&worker->worker->counters, work_live_refused, 1);
+    if (is_live && !may_be_live(loop->service)) {
+        uvhttp__counters_add(&loop->tcp->counters, work_live_refused, 1);
         refuse(exchange, UVHTTP_E_WORK_FULL);
         return;
     }
@@ -255,13 +254,13 @@ static void call_handler(uvhttp__exchange_t *exchange) {
     pthread_mutex_init(&call->lock, NULL);
     pthread_cond_init(&call->returned, NULL);
     uvhttp__list_init(&call->link);
-    uvhttp__timer_init(&call->deadline, uvhttp__wheel_kind(&worker->worker->loop->wheel, on_deadline, NULL));
+    uvhttp__timer_init(&call->deadline, uvhttp__wheel_kind(&loop->tcp->io->wheel, on_deadline, NULL));
     if (!uvhttp__exchange_spool(exchange)) uvhttp__pull_open(&call->pull, exchange, on_piece);
-    uint32_t patience_ms = worker->service->config.worker_queue_timeout_ms;
-    uvhttp__loop_t *loop = worker->worker->loop;
-    if (patience_ms > 0) uvhttp__timer_set_after(&loop->wheel, &call->deadline, loop->now_ns, patience_ms);
-    uvhttp__list_push_back(&worker->calls, &call->link);
-    worker->has_calls = true;
+    uint32_t patience_ms = loop->service->config.worker_queue_timeout_ms;
+    uvhttp__loop_t *io = loop->tcp->io;
+    if (patience_ms > 0) uvhttp__timer_set_after(&io->wheel, &call->deadline, io->now_ns, patience_ms);
+    uvhttp__list_push_back(&loop->calls, &call->link);
+    loop->has_calls = true;
     exchange->call = call;
     uvhttp__response_redefer(res); /* until the end of the turn nobody is to answer */
 }
@@ -276,16 +275,16 @@ void uvhttp__call_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *use
     }
     int status = uvhttp__spool_start(exchange, call_handler);
     if (status == UVHTTP_OK) return;
-    uvhttp__counters_error(&exchange->worker->worker->counters, status);
+    uvhttp__counters_error(&exchange->loop->tcp->counters, status);
     uvhttp__response_fail_by(res, status, uvhttp_error_http_status(status), NULL);
 }
 
 /* All that were called for in the turn. From here on they are the threads', but for those that are refused. */
-void uvhttp__calls_submit(uvhttp__http_worker_t *worker) {
+void uvhttp__calls_submit(uvhttp__http_loop_t *loop) {
     uvhttp__list_t jobs;
     uvhttp__list_init(&jobs);
-    worker->has_calls = false;
-    for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&worker->calls));) {
+    loop->has_calls = false;
+    for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&loop->calls));) {
         uvhttp__call_t *call = UVHTTP__CONTAINER_OF(node, uvhttp__call_t, link);
         uvhttp__response_undefer(&call->exchange->response);
         call->exchange->response.sink = &worker_sink;
@@ -293,7 +292,7 @@ void uvhttp__calls_submit(uvhttp__http_worker_t *worker) {
         uvhttp__list_push_back(&jobs, &call->job.link);
     }
     while (!uvhttp__list_empty(&jobs)) {
-        int status = uvhttp__work_submit_all(worker->service->work, &worker->port, &jobs);
+        int status = uvhttp__work_submit_all(loop->service->work, &loop->port, &jobs);
         if (status == UVHTTP_OK) return;
         uvhttp__list_t *first = uvhttp__list_pop_front(&jobs);
         assert(first); /* what is refused stays in the list */
@@ -305,13 +304,13 @@ void uvhttp__calls_submit(uvhttp__http_worker_t *worker) {
 
 /* Loops that drain wait for their jobs. */
 static void on_port_idle(uvhttp__work_port_t *port) {
-    uvhttp__worker_check_done(UVHTTP__CONTAINER_OF(port, uvhttp__http_worker_t, port)->worker);
+    uvhttp__tcp_loop_check_done(UVHTTP__CONTAINER_OF(port, uvhttp__http_loop_t, port)->tcp);
 }
 
-void uvhttp__calls_open(uvhttp__http_worker_t *worker) {
-    uvhttp__list_init(&worker->calls);
-    uvhttp__work_port_open(&worker->port, worker->service->work, worker->worker->loop);
-    worker->port.on_idle = on_port_idle;
-    uvhttp__work_port_assign(worker->worker->loop, &worker->port);
-    if (worker->worker->index == 0) uvhttp__work_start(worker->service->work);
+void uvhttp__calls_open(uvhttp__http_loop_t *loop) {
+    uvhttp__list_init(&loop->calls);
+    uvhttp__work_port_open(&loop->port, loop->service->work, loop->tcp->io);
+    loop->port.on_idle = on_port_idle;
+    uvhttp__work_port_assign(loop->tcp->io, &loop->port);
+    if (loop->tcp->index == 0) uvhttp__work_start(loop->service->work);
 }

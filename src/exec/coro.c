@@ -69,7 +69,7 @@ static void end_children(uvhttp_coro_t *coro) {
         uvhttp__coro_cancel(child);
         if (child->state != UVHTTP__CORO_DONE) {
             child->joiner = coro;
-            (void)uvhttp__coro_wait_patiently(coro, UVHTTP_CORO_FOREVER);
+            (void)uvhttp__coro_wait_patiently(coro, UVHTTP_NEVER);
         }
         uvhttp__coro_reap(child);
     }
@@ -90,7 +90,7 @@ static void entry(transfer_t transfer) {
 
 /* --- life --- */
 
-static void watch_stacks(uvhttp__coro_sched_t *sched) {
+static void check_stacks(uvhttp__coro_sched_t *sched) {
     if (uvhttp__timer_active(&sched->trim_timer) || sched->closing) return;
     uvhttp__timer_set(&sched->loop->wheel, &sched->trim_timer, sched->loop->now_ms + TRIM_INTERVAL_MS);
 }
@@ -99,7 +99,7 @@ static void give_stack(uvhttp_coro_t *coro) {
     uvhttp__coro_sched_t *sched = coro->sched;
     uvhttp__list_remove(&coro->all_link);
     uvhttp__coro_stack_give(&sched->stacks, coro->stack);
-    watch_stacks(sched);
+    check_stacks(sched);
 }
 
 /* After resume: a coroutine that has ended leaves, unless its parent has to see it first. */
@@ -141,7 +141,7 @@ static int make(uvhttp__coro_sched_t *sched, const uvhttp__coro_start_t *start, 
     uvhttp__list_push_back(&sched->all, &coro->all_link);
     coro->context = make_fcontext(coro, (size_t)((char *)coro - stack->bottom), entry);
     uvhttp__counters_add(sched->loop->counters, coroutines, 1);
-    uvhttp__coro_fault_watch(uvhttp__coro_current);
+    uvhttp__coro_fault_install(uvhttp__coro_current);
     *made = coro;
     return UVHTTP_OK;
 }
@@ -206,8 +206,7 @@ static int park(uvhttp_coro_t *coro) {
 int uvhttp__coro_wait(uvhttp_coro_t *coro, uint32_t timeout_ms) {
     uvhttp__loop_t *loop = coro->sched->loop;
     if (timeout_ms == 0) return UVHTTP_E_TIMEOUT;
-    if (timeout_ms != UVHTTP_CORO_FOREVER)
-        uvhttp__timer_set_after(&loop->wheel, &coro->timer, loop->now_ns, timeout_ms);
+    if (timeout_ms != UVHTTP_NEVER) uvhttp__timer_set_after(&loop->wheel, &coro->timer, loop->now_ns, timeout_ms);
     return park(coro);
 }
 
@@ -260,7 +259,7 @@ static void on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user)
     if (timer != &sched->trim_timer)
         uvhttp__coro_wake(UVHTTP__CONTAINER_OF(timer, uvhttp_coro_t, timer), UVHTTP_E_TIMEOUT);
     else if (uvhttp__coro_stacks_trim(&sched->stacks))
-        watch_stacks(sched);
+        check_stacks(sched);
 }
 
 void uvhttp__coro_sched_open(uvhttp__coro_sched_t *sched, uvhttp__coro_budget_t *budget, uvhttp__loop_t *loop,
@@ -365,6 +364,6 @@ int uvhttp_coro_work(void (*run)(void *arg), void *arg) {
     blocking_t blocking = {.job = {.run = run_blocking, .done = blocking_done}, .coro = coro, .run = run, .arg = arg};
     status = uvhttp__work_submit(coro->sched->port->work, coro->sched->port, &blocking.job);
     if (status != UVHTTP_OK) return status;
-    (void)uvhttp__coro_wait_patiently(coro, UVHTTP_CORO_FOREVER);
+    (void)uvhttp__coro_wait_patiently(coro, UVHTTP_NEVER);
     return blocking.cancelled || coro->cancelled ? UVHTTP_E_ABORTED : UVHTTP_OK;
 }

@@ -99,7 +99,7 @@ void uvhttp__coro_sched_close(uvhttp__coro_sched_t *sched);
 static inline bool uvhttp__coro_sched_due(const uvhttp__coro_sched_t *sched) {
     return sched->ready.next != &sched->ready;
 }
-/* In the loop's on_turn_end: runs who is ready. */
+/* In the loop's on_iteration_end: runs who is ready. */
 void uvhttp__coro_sched_run(uvhttp__coro_sched_t *sched);
 
 /* Who was woken outside of a turn runs in a turn that begins at once. */
@@ -134,6 +134,6 @@ void uvhttp__coro_wake(uvhttp_coro_t *coro, int status);
 
 /* The thread gets a stack for signals if it has none, the process a handler that reports overflows of what current()
  * returns, the same function in each call. */
-void uvhttp__coro_fault_watch(uvhttp_coro_t *(*current)(void));
+void uvhttp__coro_fault_install(uvhttp_coro_t *(*current)(void));
 
 #endif

@@ -17,7 +17,7 @@ static struct sigaction before;
 static uvhttp_coro_t *(*_Atomic find_current)(void);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t stacks;
-static _Thread_local bool watched;
+static _Thread_local bool installed;
 
 static void put(char *line, size_t *size, size_t max, const char *text) {
     while (*text && *size < max) line[(*size)++] = *text++;
@@ -74,7 +74,7 @@ static void install(void) {
 }
 
 /* Until the thread ends: it may be the application's, and outlive the server. */
-static void watch_thread(void) {
+static void keeper_thread(void) {
     stack_t there;
     if (sigaltstack(NULL, &there) == 0 && !(there.ss_flags & SS_DISABLE)) return;
     void *memory = mmap(NULL, SIGNAL_STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -86,10 +86,10 @@ static void watch_thread(void) {
         munmap(memory, SIGNAL_STACK_SIZE);
 }
 
-void uvhttp__coro_fault_watch(uvhttp_coro_t *(*current)(void)) {
-    if (__builtin_expect(watched, 1)) return;
-    watched = true;
+void uvhttp__coro_fault_install(uvhttp_coro_t *(*current)(void)) {
+    if (__builtin_expect(installed, 1)) return;
+    installed = true;
     atomic_store_explicit(&find_current, current, memory_order_relaxed); /* the same for all threads */
     pthread_once(&once, install);
-    watch_thread();
+    keeper_thread();
 }

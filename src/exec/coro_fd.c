@@ -4,7 +4,7 @@
 
 #include "exec/coro.h"
 
-static_assert((int)UVHTTP_CORO_READABLE == UVHTTP__FD_READABLE && (int)UVHTTP_CORO_WRITABLE == UVHTTP__FD_WRITABLE,
+static_assert((int)UVHTTP_READABLE == UVHTTP__FD_READABLE && (int)UVHTTP_WRITABLE == UVHTTP__FD_WRITABLE,
               "one is given as the other");
 
 typedef struct waiting {
@@ -30,11 +30,9 @@ static int await(uvhttp_coro_t *coro, int fd, unsigned events, uint32_t timeout_
 
 int uvhttp_coro_wait_fd(int fd, unsigned events, uint32_t timeout_ms) {
     uvhttp_coro_t *coro = uvhttp__coro_current();
-    if (fd < 0 || events == 0 || (events & ~(unsigned)(UVHTTP_CORO_READABLE | UVHTTP_CORO_WRITABLE)))
-        return UVHTTP_E_INVALID;
+    if (fd < 0 || events == 0 || (events & ~(unsigned)(UVHTTP_READABLE | UVHTTP_WRITABLE))) return UVHTTP_E_INVALID;
     if (!coro) return UVHTTP_E_STATE;
-    short wanted =
-        (short)((events & UVHTTP_CORO_READABLE ? POLLIN : 0) | (events & UVHTTP_CORO_WRITABLE ? POLLOUT : 0));
+    short wanted = (short)((events & UVHTTP_READABLE ? POLLIN : 0) | (events & UVHTTP_WRITABLE ? POLLOUT : 0));
     struct pollfd now = {.fd = fd, .events = wanted};
     if (poll(&now, 1, 0) > 0) return now.revents & POLLNVAL ? UVHTTP_E_INVALID : UVHTTP_OK;
     return await(coro, fd, events, timeout_ms);

@@ -145,7 +145,7 @@ static void bring_bytes(uvhttp__job_t *job) {
 
 /* --- on the loop --- */
 
-static void tell(uvhttp__file_reader_t *reader) {
+static void notify(uvhttp__file_reader_t *reader) {
     if (!reader->awaited || !reader->ready) return;
     reader->awaited = false;
     reader->ready(reader->arg);
@@ -154,7 +154,7 @@ static void tell(uvhttp__file_reader_t *reader) {
 static void on_post(uvhttp__post_t *post) {
     uvhttp__file_reader_t *reader = UVHTTP__CONTAINER_OF(post, uvhttp__file_reader_t, post);
     reader->posted = false;
-    tell(reader);
+    notify(reader);
     release(reader);
 }
 
@@ -237,7 +237,7 @@ static void job_done(uvhttp__job_t *job, bool cancelled) {
     reader->reading = false;
     if (reader->ready) {
         take_result(reader, cancelled);
-        tell(reader);
+        notify(reader);
     } else if (reader->unread) {
         release_copy(reader->unread);
     }

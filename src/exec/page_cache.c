@@ -33,8 +33,8 @@ static bool count_pages(int fd, uint64_t offset, uint64_t size, uint64_t *count)
 /* 1, 0, or -1: this file system cannot say. */
 static int holds_byte(int fd, uint64_t offset) {
     char byte;
-    const struct iovec room = {.iov_base = &byte, .iov_len = 1};
-    ssize_t got = preadv2(fd, &room, 1, (off_t)offset, RWF_NOWAIT);
+    const struct iovec buffer = {.iov_base = &byte, .iov_len = 1};
+    ssize_t got = preadv2(fd, &buffer, 1, (off_t)offset, RWF_NOWAIT);
     if (got > 0) return 1;
     return got < 0 && errno == EOPNOTSUPP ? -1 : 0;
 }
@@ -43,12 +43,12 @@ static int holds_byte(int fd, uint64_t offset) {
  * counted, or were a moment ago, the ends have to do: the kernel drops the oldest pages first, which are the first. */
 bool uvhttp__page_cache_holds(int fd, uint64_t offset, uint64_t size, _Atomic(uint64_t) *found_ms, uint64_t now_ms) {
     uint64_t last = offset + size - 1, page_size = (uint64_t)getpagesize(), count;
-    bool counted =
+    bool is_counted =
         (!found_ms || now_ms >= atomic_load_explicit(found_ms, memory_order_relaxed) + UVHTTP__PAGE_CACHE_FOUND_MS) &&
         count_pages(fd, offset, size, &count);
-    if (counted ? count <= last / page_size - offset / page_size : holds_byte(fd, offset) != 1) return false;
+    if (is_counted ? count <= last / page_size - offset / page_size : holds_byte(fd, offset) != 1) return false;
     int last_byte = holds_byte(fd, last);
-    if (last_byte != 1 && !(last_byte < 0 && counted)) return false;
-    if (last_byte == 1 && counted && found_ms) atomic_store_explicit(found_ms, now_ms, memory_order_relaxed);
+    if (last_byte != 1 && !(last_byte < 0 && is_counted)) return false;
+    if (last_byte == 1 && is_counted && found_ms) atomic_store_explicit(found_ms, now_ms, memory_order_relaxed);
     return true;
 }

@@ -68,7 +68,7 @@ void uvhttp__work_start(uvhttp__work_t *work) {
 
 void uvhttp__work_read(uvhttp__work_t *work, uvhttp__work_stats_t *stats, uvhttp__histogram_t *queue_time) {
     pthread_mutex_lock(&work->lock);
-    *stats = (uvhttp__work_stats_t){.jobs = uvhttp__work_count_taken(work),
+    *stats = (uvhttp__work_stats_t){.jobs = uvhttp__work_count_started(work),
                                     .refused = work->refused,
                                     .cancelled = work->cancelled,
                                     .slow = work->slow,
@@ -88,8 +88,8 @@ void uvhttp__work_read(uvhttp__work_t *work, uvhttp__work_stats_t *stats, uvhttp
 static uint32_t reserve(uvhttp__work_t *work, uint32_t count) {
     uint32_t waiting = atomic_load_explicit(&work->waiting, memory_order_relaxed);
     while (waiting < work->options.backlog_max) {
-        uint32_t room = work->options.backlog_max - waiting;
-        if (count > room) count = room;
+        uint32_t capacity = work->options.backlog_max - waiting;
+        if (count > capacity) count = capacity;
         if (atomic_compare_exchange_weak(&work->waiting, &waiting, waiting + count)) return count;
     }
     atomic_fetch_add_explicit(&work->refused, 1, memory_order_relaxed);

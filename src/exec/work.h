@@ -73,7 +73,7 @@ struct uvhttp__work_port {
 uvhttp__work_t *uvhttp__work_new(const uvhttp__work_options_t *options);
 /* Ends the threads. All ports are closed, and uvhttp__work_stop was called if jobs had no port. NULL is allowed. */
 void uvhttp__work_free(uvhttp__work_t *work);
-/* Starts the threads_min threads; those that can not be started will be when they are needed. */
+/* Starts the threads_min threads; those that cannot be started will be when they are needed. */
 void uvhttp__work_start(uvhttp__work_t *work);
 
 void uvhttp__work_port_open(uvhttp__work_port_t *port, uvhttp__work_t *work, uvhttp__loop_t *loop);

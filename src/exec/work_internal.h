@@ -45,7 +45,7 @@ typedef struct uvhttp__work_shard {
     alignas(64) pthread_mutex_t lock;
     uvhttp__list_t ready;            /* jobs, first come first served */
     _Atomic uint32_t count;          /* of them; written under the lock */
-    _Atomic uint64_t taken;          /* by threads, ever; the same */
+    _Atomic uint64_t started;        /* by threads, ever; the same */
     uvhttp__histogram_t *queue_time; /* recorded under the lock; NULL: not asked for */
 } uvhttp__work_shard_t;
 
@@ -59,11 +59,11 @@ typedef struct uvhttp__work_thread {
     pthread_cond_t wake;
     bool called;               /* under `sleep`; who sets it has taken the thread out of work->idle */
     uint32_t home;             /* the shard that it takes from first */
-    uint32_t takes;            /* the thread's */
+    uint32_t starts;           /* the thread's */
     _Atomic uintptr_t runs;    /* the job that it runs, or 0; with UVHTTP__WORK_HELD, see uvhttp__work_hold */
     _Atomic uint64_t since_ns; /* it runs since */
     _Atomic bool busy;         /* it has a job, its done included */
-    uint64_t told_ns;          /* the keeper's: since_ns of the last job that it has told of */
+    uint64_t reported_ns;      /* the keeper's: since_ns of the last job that it has told of */
     bool joinable;
 } uvhttp__work_thread_t;
 
@@ -103,9 +103,9 @@ struct uvhttp__work {
     void *(*keep)(void *work); /* what it runs: uvhttp__work_keep */
     pthread_cond_t keeper_wake;
     bool has_keeper;
-    bool watching;                               /* it looks whether the threads are blocked */
-    uint64_t watch_ns, watch_cpu_ns, watch_jobs; /* at its last look */
-    uint64_t look_ns;                            /* when it looks for slow jobs next */
+    bool checking;                            /* it looks whether the threads are blocked */
+    uint64_t seen_ns, seen_cpu_ns, seen_jobs; /* at its last look */
+    uint64_t look_ns;                         /* when it looks for slow jobs next */
     uint64_t cancelled, slow, threads_started, threads_ended;
 };
 
@@ -129,7 +129,7 @@ void uvhttp__work_pull_all(uvhttp__work_t *work, const uvhttp__work_port_t *port
 bool uvhttp__work_any_ready(const uvhttp__work_t *work);
 /* How many are. oldest_ns: since when the oldest of them is, or UINT64_MAX. */
 uint32_t uvhttp__work_count_ready(uvhttp__work_t *work, uint64_t *oldest_ns);
-uint64_t uvhttp__work_count_taken(const uvhttp__work_t *work);
+uint64_t uvhttp__work_count_started(const uvhttp__work_t *work);
 
 /* --- tags and times (work_queue.c): under the lock --- */
 
@@ -168,7 +168,7 @@ void uvhttp__work_done_called(uvhttp__work_t *work, uint32_t count);
 const uvhttp__job_t *uvhttp__work_hold(uvhttp__work_thread_t *thread);
 /* Waits for a thread that has ended, once. */
 void uvhttp__work_join(uvhttp__work_thread_t *thread);
-/* Conditions on the monotonic clock. wait: until_ns UINT64_MAX is for ever; false: the time has come. */
+/* Conditions on the monotonic clock. wait: until_ns UINT64_MAX is forever; false: the time has come. */
 void uvhttp__work_cond_init(pthread_cond_t *cond);
 bool uvhttp__work_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t until_ns);
 

@@ -25,19 +25,19 @@ static void run_due(uvhttp__work_t *work, uint64_t now_ns) {
 /* Whether the process has used nine tenths of what the CPUs can give since the last look. */
 static bool saturated(uvhttp__work_t *work, uint64_t now_ns) {
     uint64_t cpu_ns = uvhttp__clock_cpu_ns();
-    uint64_t span_ns = (now_ns - work->watch_ns) * work->cpus, used_ns = cpu_ns - work->watch_cpu_ns;
-    work->watch_ns = now_ns;
-    work->watch_cpu_ns = cpu_ns;
+    uint64_t span_ns = (now_ns - work->seen_ns) * work->cpus, used_ns = cpu_ns - work->seen_cpu_ns;
+    work->seen_ns = now_ns;
+    work->seen_cpu_ns = cpu_ns;
     return used_ns * 10 >= span_ns * 9;
 }
 
 /* Stops watching, unless it is still needed. */
-static bool keep_watching(uvhttp__work_t *work) {
-    work->watching = false;
+static bool keep_checking(uvhttp__work_t *work) {
+    work->checking = false;
     uvhttp__work_update_callable(work);
-    work->watching = work->count < work->options.threads_max && uvhttp__work_any_ready(work);
+    work->checking = work->count < work->options.threads_max && uvhttp__work_any_ready(work);
     uvhttp__work_update_callable(work);
-    return work->watching;
+    return work->checking;
 }
 
 /* Threads that have no job: idle, or about to look for one. */
@@ -50,7 +50,7 @@ static uint32_t count_coming(const uvhttp__work_t *work) {
 /* Twice as many threads while those that are there are blocked. When all CPUs are busy more threads would only make
  * everything slower, unless nothing at all goes on behind long computations: then one. Returns when to look again. */
 static uint64_t grow(uvhttp__work_t *work, uint64_t now_ns) {
-    if (!keep_watching(work)) return UINT64_MAX;
+    if (!keep_checking(work)) return UINT64_MAX;
     /* A busy machine may not let threads run for a while that were started or woken for these jobs. Counted first: a
      * job that one of them takes between the two counts must not be missing a thread. */
     uint32_t coming = count_coming(work);
@@ -59,14 +59,14 @@ static uint64_t grow(uvhttp__work_t *work, uint64_t now_ns) {
     if (ready == 0) return now_ns + GROW_INTERVAL_NS; /* taken meanwhile */
     if (now_ns < oldest_ns + GROW_AFTER_NS) return oldest_ns + GROW_AFTER_NS;
     if (ready <= coming) return now_ns + GROW_INTERVAL_NS;
-    if (now_ns < work->watch_ns + GROW_INTERVAL_NS) return work->watch_ns + GROW_INTERVAL_NS;
-    uint64_t interval_ns = GROW_INTERVAL_NS, taken = uvhttp__work_count_taken(work);
+    if (now_ns < work->seen_ns + GROW_INTERVAL_NS) return work->seen_ns + GROW_INTERVAL_NS;
+    uint64_t interval_ns = GROW_INTERVAL_NS, started = uvhttp__work_count_started(work);
     uint32_t more = work->count > 0 ? work->count : 1;
     if (saturated(work, now_ns)) {
-        more = taken == work->watch_jobs;
+        more = started == work->seen_jobs;
         interval_ns = SATURATED_INTERVAL_NS;
     }
-    work->watch_jobs = taken;
+    work->seen_jobs = started;
     if (more > ready - coming) more = ready - coming;
     if (more > work->options.threads_max - work->count) more = work->options.threads_max - work->count;
     while (more > 0 && uvhttp__work_start_thread(work)) more--;
@@ -86,13 +86,13 @@ static void warn(uvhttp__work_t *work, const char *name, uint64_t ns, uint32_t c
 /* The job of a thread, held, if it has run for limit_ns and nothing was told of it yet; or NULL. */
 static const uvhttp__job_t *runs_long(uvhttp__work_thread_t *thread, uint64_t now_ns, uint64_t limit_ns) {
     uint64_t since_ns = thread->since_ns;
-    if (now_ns < since_ns + limit_ns || since_ns == thread->told_ns) return NULL;
+    if (now_ns < since_ns + limit_ns || since_ns == thread->reported_ns) return NULL;
     const uvhttp__job_t *job = uvhttp__work_hold(thread);
     return thread->since_ns == since_ns ? job : NULL; /* or it has another job by now */
 }
 
 /* Each slow job is counted once, and one line is logged a look. Returns when to look again. */
-static uint64_t tell_slow(uvhttp__work_t *work, uint64_t now_ns) {
+static uint64_t report_slow(uvhttp__work_t *work, uint64_t now_ns) {
     if (work->options.warn_ms == 0 || work->count == 0) return UINT64_MAX;
     if (now_ns < work->look_ns) return work->look_ns;
     uint64_t limit_ns = work->options.warn_ms * MS, longest_ns = 0;
@@ -101,10 +101,10 @@ static uint64_t tell_slow(uvhttp__work_t *work, uint64_t now_ns) {
     for (uvhttp__work_thread_t *thread = work->all; thread; thread = thread->next) {
         const uvhttp__job_t *job = runs_long(thread, now_ns, limit_ns);
         if (!job) continue;
-        thread->told_ns = thread->since_ns;
+        thread->reported_ns = thread->since_ns;
         count++;
-        if (now_ns - thread->told_ns < longest_ns) continue;
-        longest_ns = now_ns - thread->told_ns;
+        if (now_ns - thread->reported_ns < longest_ns) continue;
+        longest_ns = now_ns - thread->reported_ns;
         name = job->name;
     }
     work->slow += count;
@@ -119,7 +119,7 @@ void *uvhttp__work_keep(void *arg) {
     pthread_mutex_lock(&work->lock);
     while (!work->ending) {
         uint64_t now_ns = uvhttp__clock_ns();
-        uint64_t wake_ns = tell_slow(work, now_ns);
+        uint64_t wake_ns = report_slow(work, now_ns);
         run_due(work, now_ns);
         uint64_t grow_ns = grow(work, now_ns);
         if (grow_ns < wake_ns) wake_ns = grow_ns;

@@ -74,7 +74,7 @@ static uvhttp__job_t *take_from(uvhttp__work_shard_t *shard, uint64_t now_ns) {
     if (job) {
         set_count(shard, -1);
         job->state = UVHTTP__JOB_RUNS;
-        uvhttp__counter_bump(&shard->taken, 1);
+        uvhttp__counter_bump(&shard->started, 1);
         /* It may have been given after the thread has looked at the clock. */
         if (shard->queue_time)
             uvhttp__histogram_record(shard->queue_time, now_ns > job->at_ns ? now_ns - job->at_ns : 0);
@@ -84,7 +84,7 @@ static uvhttp__job_t *take_from(uvhttp__work_shard_t *shard, uint64_t now_ns) {
 }
 
 uvhttp__job_t *uvhttp__work_take(uvhttp__work_t *work, uvhttp__work_thread_t *thread, uint64_t now_ns) {
-    uint32_t first = ++thread->takes % ROUND_EVERY == 0 ? thread->takes / ROUND_EVERY : thread->home;
+    uint32_t first = ++thread->starts % ROUND_EVERY == 0 ? thread->starts / ROUND_EVERY : thread->home;
     for (uint32_t i = 0; i < work->shard_count; i++) {
         uvhttp__job_t *job = take_from(&work->shards[(first + i) % work->shard_count], now_ns);
         if (!job) continue;
@@ -151,9 +151,9 @@ uint32_t uvhttp__work_count_ready(uvhttp__work_t *work, uint64_t *oldest_ns) {
     return count;
 }
 
-uint64_t uvhttp__work_count_taken(const uvhttp__work_t *work) {
-    uint64_t taken = 0;
+uint64_t uvhttp__work_count_started(const uvhttp__work_t *work) {
+    uint64_t started = 0;
     for (uint32_t i = 0; i < work->shard_count; i++)
-        taken += atomic_load_explicit(&work->shards[i].taken, memory_order_relaxed);
-    return taken;
+        started += atomic_load_explicit(&work->shards[i].started, memory_order_relaxed);
+    return started;
 }

@@ -8,7 +8,7 @@
 /* --- what becomes of a job --- */
 
 /* Who waits for jobs has set `waiters` before it looks at what the caller has just counted: as `callable`. */
-static void tell_waiters(uvhttp__work_t *work) {
+static void notify_waiters(uvhttp__work_t *work) {
     if (atomic_load(&work->waiters) == 0) return;
     pthread_mutex_lock(&work->lock);
     pthread_cond_broadcast(&work->returned);
@@ -17,7 +17,7 @@ static void tell_waiters(uvhttp__work_t *work) {
 
 void uvhttp__work_done_called(uvhttp__work_t *work, uint32_t count) {
     atomic_fetch_sub(&work->loose, count);
-    tell_waiters(work);
+    notify_waiters(work);
 }
 
 void uvhttp__work_give_back(uvhttp__work_t *work, uvhttp__job_t *job, bool cancelled) {
@@ -31,7 +31,7 @@ void uvhttp__work_give_back(uvhttp__work_t *work, uvhttp__job_t *job, bool cance
     if (uvhttp__mpsc_push(&port->finished, &job->back)) uvhttp__loop_post(port->loop, &port->post);
     /* Only now may the port and its loop go: a post wakes the loop after it has pushed. */
     atomic_fetch_add(&port->returned, 1);
-    tell_waiters(work);
+    notify_waiters(work);
 }
 
 void uvhttp__work_retire(uvhttp__work_t *work, uvhttp__job_t *job) {
@@ -104,7 +104,7 @@ bool uvhttp__work_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t unt
 
 void uvhttp__work_update_callable(uvhttp__work_t *work) {
     uint32_t count = work->count;
-    bool more = count < work->options.threads_max && (count < work->options.threads_soon || !work->watching);
+    bool more = count < work->options.threads_max && (count < work->options.threads_soon || !work->checking);
     atomic_store(&work->callable, more || !uvhttp__list_empty(&work->idle));
 }
 
@@ -227,19 +227,19 @@ bool uvhttp__work_call_keeper(uvhttp__work_t *work) {
 }
 
 /* Has the keeper look whether the threads are blocked. False: there is none. */
-static bool watch(uvhttp__work_t *work, uint64_t now_ns) {
-    work->watch_ns = now_ns;
-    work->watch_cpu_ns = uvhttp__clock_cpu_ns();
-    work->watch_jobs = uvhttp__work_count_taken(work);
-    work->watching = uvhttp__work_call_keeper(work);
-    return work->watching;
+static bool check(uvhttp__work_t *work, uint64_t now_ns) {
+    work->seen_ns = now_ns;
+    work->seen_cpu_ns = uvhttp__clock_cpu_ns();
+    work->seen_jobs = uvhttp__work_count_started(work);
+    work->checking = uvhttp__work_call_keeper(work);
+    return work->checking;
 }
 
 uvhttp__work_thread_t *uvhttp__work_find_thread(uvhttp__work_t *work, uint64_t now_ns) {
     uvhttp__list_t *node = uvhttp__list_pop_front(&work->idle);
     if (!node && work->count < work->options.threads_max) {
         bool soon = work->count < work->options.threads_soon;
-        if (soon || (!work->watching && !watch(work, now_ns))) (void)uvhttp__work_start_thread(work);
+        if (soon || (!work->checking && !check(work, now_ns))) (void)uvhttp__work_start_thread(work);
     }
     uvhttp__work_update_callable(work);
     return node ? UVHTTP__CONTAINER_OF(node, uvhttp__work_thread_t, link) : NULL;

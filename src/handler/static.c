@@ -101,7 +101,7 @@ static int start_look_up(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *
     return UVHTTP_OK;
 }
 
-/* The entry of a path, which is being looked up if it is new. NULL: it can not be. */
+/* The entry of a path, which is being looked up if it is new. NULL: it cannot be. */
 static uvhttp__static_entry_t *obtain(uvhttp__static_cache_t *cache, uvhttp_str_t path) {
     uvhttp__static_entry_t *entry = uvhttp__static_cache_find(cache, path);
     if (entry && entry->ready) {
@@ -117,10 +117,10 @@ static uvhttp__static_entry_t *obtain(uvhttp__static_cache_t *cache, uvhttp_str_
     return NULL;
 }
 
-/* The old answer serves until the new one is there. If that can not be asked for now, the next request will try. */
+/* The old answer serves until the new one is there. If that cannot be asked for now, the next request will try. */
 static void revalidate(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry) {
     uint32_t interval = cache->site->settings.options.revalidate_ms;
-    if (entry->busy || interval == UVHTTP_STATIC_NEVER) return;
+    if (entry->busy || interval == UVHTTP_NEVER) return;
     if (cache->port.loop->now_ms - entry->checked_ms < interval) return;
     if (start_look_up(cache, entry) == UVHTTP_OK) uvhttp__counters_add(cache->counters, static_revalidated, 1);
 }
@@ -232,7 +232,7 @@ static void answer(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry,
                    uvhttp_deferred_t *deferred) {
     uvhttp_request_t *req = uvhttp_response_request(res);
     if (entry->found.status == 200) {
-        uvhttp__static_answer_file(cache, &entry->found, req, res);
+        uvhttp__static_respond_file(cache, &entry->found, req, res);
     } else if (entry->found.status == 301 && is_asked_for(entry, req)) {
         redirect(req, res);
     } else if (falls_back(cache, entry)) {

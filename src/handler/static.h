@@ -255,8 +255,8 @@ void uvhttp__static_serve(const uvhttp__static_place_t *place, uvhttp_request_t 
 /* The loop ends. */
 void uvhttp__static_cache_close(uvhttp__static_cache_t *cache);
 
-/* Answers with one file: conditions, ranges, body (static_answer.c). */
-void uvhttp__static_answer_file(uvhttp__static_cache_t *cache, const uvhttp__static_found_t *found,
-                                uvhttp_request_t *req, uvhttp_response_t *res);
+/* Answers with one file: conditions, ranges, body (static_response.c). */
+void uvhttp__static_respond_file(uvhttp__static_cache_t *cache, const uvhttp__static_found_t *found,
+                                 uvhttp_request_t *req, uvhttp_response_t *res);
 
 #endif

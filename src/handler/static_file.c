@@ -131,7 +131,7 @@ static uvhttp__static_file_t *file_new(const draft_t *draft) {
 /* --- reading --- */
 
 /* Whether this file is to be kept in memory. What has left the caches and still waits for slow clients counts too, so
- * that they can not make us hold more and more. */
+ * that they cannot make us hold more and more. */
 static bool fits_memory(const uvhttp__static_site_t *site, uint64_t size, bool *pressed) {
     const uvhttp_static_options_t *options = &site->settings.options;
     *pressed = false;
@@ -251,22 +251,22 @@ static int open_path(const uvhttp__static_site_t *site, const char *path, int *f
     return status;
 }
 
-typedef struct neighbour {
+typedef struct variant {
     int fd; /* -1: there is none */
     struct stat info;
-} neighbour_t;
+} variant_t;
 
 /* A compressed file beside the one at `path`, if it is newer and smaller. */
-static void find_neighbour(const draft_t *draft, const struct stat *info, const char *suffix, neighbour_t *neighbour) {
+static void find_variant(const draft_t *draft, const struct stat *info, const char *suffix, variant_t *variant) {
     char path[UVHTTP__STATIC_PATH_MAX + 4];
     bool no_descriptor;
-    neighbour->fd = -1;
+    variant->fd = -1;
     snprintf(path, sizeof path, "%s%s", draft->path, suffix);
     int fd;
-    if (open_path(draft->site, path, &fd, &neighbour->info, &no_descriptor) != 200) return;
-    const struct stat *its = &neighbour->info;
+    if (open_path(draft->site, path, &fd, &variant->info, &no_descriptor) != 200) return;
+    const struct stat *its = &variant->info;
     if (S_ISREG(its->st_mode) && its->st_size < info->st_size && to_ns(its->st_mtim) >= to_ns(info->st_mtim) - OLDER_NS)
-        neighbour->fd = fd;
+        variant->fd = fd;
     else
         close(fd);
 }
@@ -294,22 +294,22 @@ static void found_list(const uvhttp__static_site_t *site, int fd, const char *pa
 static void found_file(draft_t *draft, struct stat *info, const uvhttp__static_found_t *known,
                        uvhttp__static_found_t *found) {
     static const char *const suffixes[UVHTTP__STATIC_CODINGS] = {"", ".br", ".gz"};
-    neighbour_t neighbours[UVHTTP__STATIC_CODINGS] = {{.fd = -1}, {.fd = -1}, {.fd = -1}};
+    variant_t variants[UVHTTP__STATIC_CODINGS] = {{.fd = -1}, {.fd = -1}, {.fd = -1}};
     bool wanted = !draft->site->settings.options.no_precompressed && info->st_size > 0 &&
                   !ends_with(draft->path, ".br") && !ends_with(draft->path, ".gz");
     for (int i = UVHTTP__STATIC_BROTLI; wanted && i < UVHTTP__STATIC_CODINGS; i++) {
-        find_neighbour(draft, info, suffixes[i], &neighbours[i]);
-        draft->vary |= neighbours[i].fd >= 0;
+        find_variant(draft, info, suffixes[i], &variants[i]);
+        draft->vary |= variants[i].fd >= 0;
     }
     found->status = load(draft, info, known ? known->files[0] : NULL, &found->files[0]);
     for (int i = UVHTTP__STATIC_BROTLI; i < UVHTTP__STATIC_CODINGS; i++) {
-        if (neighbours[i].fd < 0) continue;
+        if (variants[i].fd < 0) continue;
         draft->coding = (uvhttp__static_coding_t)i;
-        draft->fd = neighbours[i].fd;
+        draft->fd = variants[i].fd;
         if (found->status != 200)
             close(draft->fd);
-        else /* one that can not be loaded is left out */
-            (void)load(draft, &neighbours[i].info, known ? known->files[i] : NULL, &found->files[i]);
+        else /* one that cannot be loaded is left out */
+            (void)load(draft, &variants[i].info, known ? known->files[i] : NULL, &found->files[i]);
     }
 }
 

@@ -26,10 +26,9 @@ static int check_ranges(const uvhttp_static_options_t *options, const char *pref
                               {"backlog_max", "", options->backlog_max, 1000000, false}};
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
         const range_t *range = &ranges[i];
-        if (range->value <= range->max || (range->has_never && range->value == UVHTTP_STATIC_NEVER)) continue;
+        if (range->value <= range->max || (range->has_never && range->value == UVHTTP_NEVER)) continue;
         UVHTTP_LOG_ERROR("static: %s: %s is %" PRIu64 ", allowed are 1..%" PRIu64 "%s%s, or 0 for the default", prefix,
-                         range->name, range->value, range->max, range->unit,
-                         range->has_never ? ", UVHTTP_STATIC_NEVER" : "");
+                         range->name, range->value, range->max, range->unit, range->has_never ? ", UVHTTP_NEVER" : "");
         return UVHTTP_E_CONFIG;
     }
     return UVHTTP_OK;

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "handler/static.h"
 
-/* --- warming up --- Names that can not be read are left for the request that asks for them. */
+/* --- warming up --- Names that cannot be read are left for the request that asks for them. */
 
 #define WARM_DEPTH_MAX 32
 
@@ -29,7 +29,7 @@ static void forget(uvhttp__static_warm_t *warm) {
 }
 
 /* Whether there is room for what was found; then it is taken off. */
-static bool take_room(warming_t *warming, const uvhttp__static_found_t *found) {
+static bool take_capacity(warming_t *warming, const uvhttp__static_found_t *found) {
     uint64_t size = 0;
     uint32_t descriptors = 0;
     for (int i = 0; i < UVHTTP__STATIC_CODINGS; i++) {
@@ -54,7 +54,7 @@ static void warm_path(warming_t *warming) {
     warm->path_size = size;
     memcpy(warm->path, warming->path, size + 1);
     uvhttp__static_look_up(warming->site, warm->path, NULL, warming->unix_ms, &warm->found);
-    if (warm->found.status != 200 || !take_room(warming, &warm->found)) {
+    if (warm->found.status != 200 || !take_capacity(warming, &warm->found)) {
         forget(warm);
         return;
     }
@@ -153,7 +153,7 @@ int uvhttp__static_site_new(const char *prefix, const char *root, const uvhttp_s
     int error = open_root(site, root);
     if (error != 0) {
         status = UVHTTP_E_STATIC_ROOT;
-        snprintf(text, size, "static files of %s: the directory can not be opened: %s", root, strerrordesc_np(error));
+        snprintf(text, size, "static files of %s: the directory cannot be opened: %s", root, strerrordesc_np(error));
         goto fail;
     }
     status = make_memory(site);

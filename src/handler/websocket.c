@@ -25,7 +25,7 @@ static void send_close(uvhttp_ws_t *ws, uint16_t code, uvhttp_str_t reason) {
 /* --- time --- */
 
 static uint64_t after(uint64_t start_ms, uint32_t seconds) {
-    return seconds == UVHTTP_WS_NEVER ? NEVER_MS : start_ms + (uint64_t)seconds * 1000;
+    return seconds == UVHTTP_NEVER ? NEVER_MS : start_ms + (uint64_t)seconds * 1000;
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b) {
@@ -70,7 +70,7 @@ static void drop_message(uvhttp_ws_t *ws) {
 }
 
 /* The last word to the application; nothing is given to it afterwards. */
-static void tell_end(uvhttp_ws_t *ws, int code, uvhttp_str_t reason) {
+static void notify_end(uvhttp_ws_t *ws, int code, uvhttp_str_t reason) {
     if (ws->state == UVHTTP__WS_ENDED) return;
     ws->state = UVHTTP__WS_ENDED;
     drop_message(ws);
@@ -83,7 +83,7 @@ static void tell_end(uvhttp_ws_t *ws, int code, uvhttp_str_t reason) {
 /* The connection ends when what is queued is out. */
 static void end(uvhttp_ws_t *ws, int code, uvhttp_str_t reason) {
     ws->channel->ops->finish(ws->channel);
-    tell_end(ws, code, reason);
+    notify_end(ws, code, reason);
 }
 
 /* The peer broke a rule or a limit. */
@@ -216,10 +216,10 @@ static int take_payload(uvhttp_ws_t *ws, const char *data, size_t size, bool las
     }
     int status = append(message, data, size);
     if (status != UVHTTP_OK || !last) return status;
-    uvhttp__ws_assembly_t taken = *message; /* the application may close the connection in its callback */
+    uvhttp__ws_assembly_t consumed = *message; /* the application may close the connection in its callback */
     *message = (uvhttp__ws_assembly_t){0};
-    deliver(ws, taken.type, taken.data, taken.size);
-    uvhttp__free(taken.data);
+    deliver(ws, consumed.type, consumed.data, consumed.size);
+    uvhttp__free(consumed.data);
     return UVHTTP_OK;
 }
 
@@ -228,7 +228,7 @@ static int take_payload(uvhttp_ws_t *ws, const char *data, size_t size, bool las
 static int take_compressed(uvhttp_ws_t *ws, const char *data, size_t size, bool last) {
     char *scratch = uvhttp__ws_scratch_of(ws);
     if (!scratch) return UVHTTP_E_NOMEM;
-    int status, taken = UVHTTP_OK;
+    int status, consumed = UVHTTP_OK;
     do {
         size_t written;
         status = uvhttp__ws_inflate(ws->inflater, &data, &size, last, scratch, UVHTTP__WS_SCRATCH_SIZE, &written);
@@ -236,9 +236,9 @@ static int take_compressed(uvhttp_ws_t *ws, const char *data, size_t size, bool 
         if (written > uvhttp__ws_options(ws)->message_size_max - ws->message.size) return UVHTTP_E_WS_INFLATED;
         bool ends = last && status == UVHTTP_OK;
         if (ends && !ws->deflate.client_takeover) drop_inflater(ws);
-        taken = take_payload(ws, scratch, written, ends);
-    } while (status == UVHTTP_E_AGAIN && taken == UVHTTP_OK && ws->state == UVHTTP__WS_OPEN);
-    return taken;
+        consumed = take_payload(ws, scratch, written, ends);
+    } while (status == UVHTTP_E_AGAIN && consumed == UVHTTP_OK && ws->state == UVHTTP__WS_OPEN);
+    return consumed;
 }
 
 /* A message in one frame that has come whole is delivered from where it stands. */
@@ -274,7 +274,7 @@ static int take_close(uvhttp_ws_t *ws, const char *data, size_t size) {
 }
 
 /* A client that does not read gets no answers to its pings piled up (section 5.5.3 allows to leave some out). */
-static void answer_ping(uvhttp_ws_t *ws, const char *data, size_t size) {
+static void reply_to_ping(uvhttp_ws_t *ws, const char *data, size_t size) {
     if (ws->state != UVHTTP__WS_OPEN || waiting(ws) > uvhttp__ws_options(ws)->send_high_watermark) return;
     uvhttp__ws_send_control(ws, UVHTTP__WS_PONG, data, size);
 }
@@ -294,7 +294,7 @@ static int take_control(uvhttp_ws_t *ws, const uvhttp__ws_piece_t *piece) {
     if (!piece->last) return UVHTTP_OK;
     int status = UVHTTP_OK;
     if (piece->opcode == UVHTTP__WS_CLOSE) status = take_close(ws, data, size);
-    if (piece->opcode == UVHTTP__WS_PING) answer_ping(ws, data, size);
+    if (piece->opcode == UVHTTP__WS_PING) reply_to_ping(ws, data, size);
     uvhttp__free(ws->control);
     ws->control = NULL;
     return status;
@@ -389,7 +389,7 @@ static void on_timer(uvhttp__channel_t *channel) {
 static void on_close(uvhttp__channel_t *channel, int status) {
     (void)status;
     uvhttp_ws_t *ws = channel->user;
-    tell_end(ws, UVHTTP_WS_ABNORMAL, UVHTTP__STR(""));
+    notify_end(ws, UVHTTP_WS_ABNORMAL, UVHTTP__STR(""));
     uvhttp__loop_ref_close(&ws->ref);
     uvhttp__free(ws->control);
     uvhttp__free(ws);

@@ -14,7 +14,7 @@
 #include "websocket/frame.h"
 #include "websocket/utf8.h"
 
-typedef struct uvhttp__ws_hub uvhttp__ws_hub_t;
+typedef struct uvhttp__ws_registry uvhttp__ws_registry_t;
 typedef struct uvhttp__ws_loop uvhttp__ws_loop_t;
 typedef struct uvhttp__ws_subscription uvhttp__ws_subscription_t;
 
@@ -23,10 +23,10 @@ typedef struct uvhttp__ws_endpoint {
     uvhttp_ws_handlers_t handlers; /* options points to what follows */
     uvhttp_ws_options_t options;   /* every field set; lists in the memory behind */
     void *user;
-    uvhttp__rate_limits_t output;   /* what a client has to take, of the options */
-    uvhttp__ws_hub_t *hub;          /* of the server, which keeps it; set after the endpoint is made */
-    _Atomic uint32_t subscriptions; /* of all its connections */
-    _Alignas(char *) char text[];   /* lists of pointers, then what they point to */
+    uvhttp__rate_limits_t output;    /* what a client has to take, of the options */
+    uvhttp__ws_registry_t *registry; /* of the server, which keeps it; set after the endpoint is made */
+    _Atomic uint32_t subscriptions;  /* of all its connections */
+    _Alignas(char *) char text[];    /* lists of pointers, then what they point to */
 } uvhttp__ws_endpoint_t;
 
 /* Checks and copies. Returns 0, UVHTTP_E_INVALID or UVHTTP_E_CONFIG (both logged, with the pattern), or
@@ -129,14 +129,14 @@ int uvhttp__ws_send_shared(uvhttp_ws_t *ws, uvhttp_str_t frame, bool compressed,
 /* Memory that is only for sending. */
 void uvhttp__ws_drop_out(uvhttp_ws_t *ws);
 
-/* --- websocket_hub.c: topics, and what the connections of a loop share --- */
+/* --- websocket_topics.c: topics, and what the connections of a loop share --- */
 
 /* One for a server. NULL if out of memory. */
-uvhttp__ws_hub_t *uvhttp__ws_hub_new(uint32_t loop_count);
+uvhttp__ws_registry_t *uvhttp__ws_registry_new(uint32_t loop_count);
 /* The server's hold: publications that are on their way have one, too. */
-void uvhttp__ws_hub_release(uvhttp__ws_hub_t *hub);
+void uvhttp__ws_registry_release(uvhttp__ws_registry_t *registry);
 /* The first route with compression decides how publications are compressed. Before the loops run. */
-void uvhttp__ws_hub_settle(uvhttp__ws_hub_t *hub, const uvhttp_ws_options_t *options);
+void uvhttp__ws_registry_settle(uvhttp__ws_registry_t *registry, const uvhttp_ws_options_t *options);
 
 void uvhttp__ws_unsubscribe_all(uvhttp_ws_t *ws);
 uvhttp__ws_codecs_t *uvhttp__ws_codecs_of(const uvhttp_ws_t *ws);
@@ -148,7 +148,7 @@ char *uvhttp__ws_scratch_of(const uvhttp_ws_t *ws);
 /* --- websocket_publish.c --- */
 
 /* Any thread. Checks everything. except: who does not get it; NULL: nobody. */
-int uvhttp__ws_hub_publish(uvhttp__ws_hub_t *hub, const uvhttp_ws_t *except, const char *topic, uvhttp_ws_type_t type,
-                           const void *data, size_t size);
+int uvhttp__ws_publish(uvhttp__ws_registry_t *registry, const uvhttp_ws_t *except, const char *topic,
+                       uvhttp_ws_type_t type, const void *data, size_t size);
 
 #endif

@@ -15,12 +15,12 @@
 typedef struct range {
     const char *name;
     uint64_t value, min, max;
-    const char *unit; /* where UVHTTP_WS_NEVER is allowed, too; NULL: it is not */
+    const char *unit; /* where UVHTTP_NEVER is allowed, too; NULL: it is not */
 } range_t;
 
 static bool in_range(const range_t *range) {
     return range->value == 0 || (range->value >= range->min && range->value <= range->max) ||
-           (range->unit && range->value == UVHTTP_WS_NEVER);
+           (range->unit && range->value == UVHTTP_NEVER);
 }
 
 static int check_ranges(const uvhttp_ws_options_t *options, bool in_pieces, const char *pattern) {
@@ -43,7 +43,7 @@ static int check_ranges(const uvhttp_ws_options_t *options, bool in_pieces, cons
                          "default",
                          pattern, ranges[i].name, ranges[i].value, ranges[i].min, ranges[i].max,
                          ranges[i].unit ? " " : "", ranges[i].unit ? ranges[i].unit : "",
-                         ranges[i].unit ? ", UVHTTP_WS_NEVER" : "");
+                         ranges[i].unit ? ", UVHTTP_NEVER" : "");
         return UVHTTP_E_CONFIG;
     }
     return UVHTTP_OK;
@@ -114,11 +114,11 @@ static void fill_in(uvhttp_ws_options_t *options, bool in_pieces) {
 }
 
 static uint32_t or_none(uint32_t value) {
-    return value == UVHTTP_WS_NEVER ? 0 : value;
+    return value == UVHTTP_NEVER ? 0 : value;
 }
 
 static uvhttp__rate_limits_t limits_of(const uvhttp_ws_options_t *options) {
-    bool none = options->rate_grace == UVHTTP_WS_NEVER;
+    bool none = options->rate_grace == UVHTTP_NEVER;
     return (uvhttp__rate_limits_t){.rate = none ? 0 : or_none(options->min_send_rate),
                                    .grace = or_none(options->rate_grace),
                                    .timeout = or_none(options->idle_timeout)};

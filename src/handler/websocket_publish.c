@@ -5,14 +5,14 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/str.h"
-#include "handler/websocket_hub.h"
+#include "handler/websocket_topics.h"
 
 /* Publications that wait for loops, bytes. */
 #define PENDING_MAX (64u << 20)
 
 typedef struct publication {
     uvhttp__ref_t count;
-    uvhttp__ws_hub_t *hub;
+    uvhttp__ws_registry_t *registry;
     const uvhttp_ws_t *except; /* only compared: a connection is not freed and made anew before it is delivered */
     uint64_t hash;
     uvhttp_str_t topic, plain, packed; /* packed.size 0: none; all stand behind, but packed */
@@ -30,12 +30,12 @@ typedef struct delivery {
 
 static void publication_release(publication_t *publication) {
     if (!uvhttp__ref_release(&publication->count)) return;
-    uvhttp__ws_hub_release(publication->hub);
+    uvhttp__ws_registry_release(publication->registry);
     uvhttp__free(publication->packed_memory);
     uvhttp__free(publication);
 }
 
-static void let_go(void *arg) {
+static void release(void *arg) {
     delivery_t *delivery = arg;
     if (--delivery->uses > 0) return;
     publication_release(delivery->publication);
@@ -46,10 +46,10 @@ static void let_go(void *arg) {
 static void deliver_to(uvhttp_ws_t *ws, delivery_t *delivery) {
     const publication_t *publication = delivery->publication;
     if (ws == publication->except || ws->state != UVHTTP__WS_OPEN) return;
-    bool packed = publication->packed.size > 0 && uvhttp__ws_takes_compressed(publication->hub, ws);
+    bool packed = publication->packed.size > 0 && uvhttp__ws_accepts_compressed(publication->registry, ws);
     delivery->uses++;
     int status =
-        uvhttp__ws_send_shared(ws, packed ? publication->packed : publication->plain, packed, let_go, delivery);
+        uvhttp__ws_send_shared(ws, packed ? publication->packed : publication->plain, packed, release, delivery);
     if (status == UVHTTP_OK || status == UVHTTP_E_AGAIN || status == UVHTTP_E_CLOSED) return;
     if (status == UVHTTP_E_LIMIT && uvhttp__ws_options(ws)->drop_slow_subscribers) {
         uvhttp__counters_add(uvhttp__ws_counters(ws), ws_subscribers_dropped, 1);
@@ -62,33 +62,33 @@ static void deliver_to(uvhttp_ws_t *ws, delivery_t *delivery) {
 static void run_delivery(uvhttp__post_t *post) {
     delivery_t *delivery = UVHTTP__CONTAINER_OF(post, delivery_t, post);
     const publication_t *publication = delivery->publication;
-    uvhttp__ws_hub_t *hub = publication->hub;
-    uint32_t refused = atomic_exchange_explicit(&hub->refused, 0, memory_order_relaxed);
+    uvhttp__ws_registry_t *registry = publication->registry;
+    uint32_t refused = atomic_exchange_explicit(&registry->refused, 0, memory_order_relaxed);
     uvhttp__counters_t *counters = delivery->loop->io->counters;
     if (refused > 0) uvhttp__counters_add(counters, ws_publications_refused, refused);
     uvhttp__counters_add(counters, ws_publications, 1);
-    atomic_fetch_sub_explicit(&hub->pending, publication->plain.size, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&registry->pending, publication->plain.size, memory_order_relaxed);
     const uvhttp__ws_topic_t *topic = uvhttp__ws_find_topic(delivery->loop, publication->hash, publication->topic);
     if (topic) {
         for (uvhttp__list_t *node = topic->subscribers.next; node != &topic->subscribers; node = node->next)
             deliver_to(UVHTTP__CONTAINER_OF(node, uvhttp__ws_subscription_t, link)->ws, delivery);
     }
-    let_go(delivery);
+    release(delivery);
 }
 
 /* Compressed without a context, which every subscriber with the window can read. It costs one message in all. */
 static void pack(publication_t *publication, uvhttp_ws_type_t type, const void *data, size_t size) {
-    uvhttp__ws_hub_t *hub = publication->hub;
-    char *memory = uvhttp__malloc(UVHTTP__WS_SERVER_HEAD_MAX + UVHTTP__WS_DEFLATE_ROOM(size));
+    uvhttp__ws_registry_t *registry = publication->registry;
+    char *memory = uvhttp__malloc(UVHTTP__WS_SERVER_HEAD_MAX + UVHTTP__WS_DEFLATE_CAPACITY(size));
     if (!memory) return;
     size_t packed = 0;
-    pthread_mutex_lock(&hub->deflate_lock);
-    if (!hub->deflater) hub->deflater = uvhttp__ws_deflater_new(hub->settings);
-    if (hub->deflater) {
-        packed = uvhttp__ws_deflate(hub->deflater, data, size, memory + UVHTTP__WS_SERVER_HEAD_MAX);
-        if (packed > 0) uvhttp__ws_deflater_reset(hub->deflater);
+    pthread_mutex_lock(&registry->deflate_lock);
+    if (!registry->deflater) registry->deflater = uvhttp__ws_deflater_new(registry->settings);
+    if (registry->deflater) {
+        packed = uvhttp__ws_deflate(registry->deflater, data, size, memory + UVHTTP__WS_SERVER_HEAD_MAX);
+        if (packed > 0) uvhttp__ws_deflater_reset(registry->deflater);
     }
-    pthread_mutex_unlock(&hub->deflate_lock);
+    pthread_mutex_unlock(&registry->deflate_lock);
     if (packed == 0) {
         uvhttp__free(memory);
         return;
@@ -101,28 +101,29 @@ static void pack(publication_t *publication, uvhttp_ws_type_t type, const void *
     publication->packed = (uvhttp_str_t){frame, head_size + packed};
 }
 
-static publication_t *publication_new(uvhttp__ws_hub_t *hub, uvhttp_str_t topic, uvhttp_ws_type_t type,
+static publication_t *publication_new(uvhttp__ws_registry_t *registry, uvhttp_str_t topic, uvhttp_ws_type_t type,
                                       const void *data, size_t size) {
     char head[UVHTTP__WS_SERVER_HEAD_MAX];
     size_t head_size = uvhttp__ws_write_head(head, true, (uint8_t)type, size);
     publication_t *publication = uvhttp__malloc(sizeof *publication + head_size + size + topic.size);
     if (!publication) return NULL;
     char *frame = publication->data, *name = frame + head_size + size;
-    *publication = (publication_t){.hub = hub, .plain = {frame, head_size + size}, .topic = {name, topic.size}};
+    *publication =
+        (publication_t){.registry = registry, .plain = {frame, head_size + size}, .topic = {name, topic.size}};
     memcpy(frame, head, head_size);
     if (size > 0) memcpy(frame + head_size, data, size);
     memcpy(name, topic.data, topic.size);
     uvhttp__ref_init(&publication->count);
-    uvhttp__ref_acquire(&hub->count);
+    uvhttp__ref_acquire(&registry->count);
     return publication;
 }
 
 /* How many loops have a subscriber, and whether one of those reads compressed ones. */
-static uint32_t count_loops(uvhttp__ws_hub_t *hub, uint64_t hash, uvhttp_str_t name, bool *compressing) {
+static uint32_t count_loops(uvhttp__ws_registry_t *registry, uint64_t hash, uvhttp_str_t name, bool *compressing) {
     uint32_t count = 0;
     *compressing = false;
-    for (uint32_t i = 0; i < hub->loop_count; i++) {
-        uvhttp__ws_loop_t *loop = &hub->loops[i];
+    for (uint32_t i = 0; i < registry->loop_count; i++) {
+        uvhttp__ws_loop_t *loop = &registry->loops[i];
         pthread_mutex_lock(&loop->lock);
         const uvhttp__ws_topic_t *topic = uvhttp__ws_find_topic(loop, hash, name);
         if (topic) count++;
@@ -140,37 +141,38 @@ static int deliver(uvhttp__ws_loop_t *loop, publication_t *publication) {
     pthread_mutex_lock(&loop->lock);
     bool wanted = uvhttp__ws_find_topic(loop, publication->hash, publication->topic) != NULL;
     if (wanted) {
-        atomic_fetch_add_explicit(&publication->hub->pending, publication->plain.size, memory_order_relaxed);
+        atomic_fetch_add_explicit(&publication->registry->pending, publication->plain.size, memory_order_relaxed);
         uvhttp__loop_post(loop->io, &delivery->post);
     }
     pthread_mutex_unlock(&loop->lock);
-    if (!wanted) let_go(delivery);
+    if (!wanted) release(delivery);
     return UVHTTP_OK;
 }
 
-int uvhttp__ws_hub_publish(uvhttp__ws_hub_t *hub, const uvhttp_ws_t *except, const char *topic, uvhttp_ws_type_t type,
-                           const void *data, size_t size) {
+int uvhttp__ws_publish(uvhttp__ws_registry_t *registry, const uvhttp_ws_t *except, const char *topic,
+                       uvhttp_ws_type_t type, const void *data, size_t size) {
     uvhttp_str_t name = uvhttp__str_from(topic);
     if (name.size == 0 || !uvhttp__ws_may_be_sent(type, data, size)) return UVHTTP_E_INVALID;
-    uint64_t hash = uvhttp__hash_seeded(name.data, name.size, hub->seed);
+    uint64_t hash = uvhttp__hash_seeded(name.data, name.size, registry->seed);
     bool compressing;
-    if (count_loops(hub, hash, name, &compressing) == 0) return UVHTTP_OK;
-    if (atomic_load_explicit(&hub->pending, memory_order_relaxed) + size > PENDING_MAX) {
-        atomic_fetch_add_explicit(&hub->refused, 1, memory_order_relaxed);
+    if (count_loops(registry, hash, name, &compressing) == 0) return UVHTTP_OK;
+    if (atomic_load_explicit(&registry->pending, memory_order_relaxed) + size > PENDING_MAX) {
+        atomic_fetch_add_explicit(&registry->refused, 1, memory_order_relaxed);
         return UVHTTP_E_LIMIT;
     }
-    publication_t *publication = publication_new(hub, name, type, data, size);
+    publication_t *publication = publication_new(registry, name, type, data, size);
     if (!publication) return UVHTTP_E_NOMEM;
     publication->except = except;
     publication->hash = hash;
-    if (compressing && size >= hub->compression_size_min) pack(publication, type, data, size);
+    if (compressing && size >= registry->compression_size_min) pack(publication, type, data, size);
     int status = UVHTTP_OK;
-    for (uint32_t i = 0; i < hub->loop_count && status == UVHTTP_OK; i++) status = deliver(&hub->loops[i], publication);
+    for (uint32_t i = 0; i < registry->loop_count && status == UVHTTP_OK; i++)
+        status = deliver(&registry->loops[i], publication);
     publication_release(publication);
     return status;
 }
 
 int uvhttp_ws_publish(uvhttp_ws_t *ws, const char *topic, uvhttp_ws_type_t type, const void *data, size_t size) {
     const uvhttp_ws_t *except = uvhttp__ws_options(ws)->publish_to_self ? NULL : ws;
-    return uvhttp__ws_hub_publish(ws->endpoint->hub, except, topic, type, data, size);
+    return uvhttp__ws_publish(ws->endpoint->registry, except, topic, type, data, size);
 }

@@ -26,28 +26,30 @@ struct uvhttp__ws_out {
 /* Bytes of a message; smaller ones alone are left to pings. */
 #define CHECKED_MIN 4096
 
-static uvhttp__channel_room_t room_of(const uvhttp_ws_t *ws) {
+static uvhttp__channel_capacity_t capacity_of(const uvhttp_ws_t *ws) {
     const uvhttp_ws_options_t *options = uvhttp__ws_options(ws);
-    return (uvhttp__channel_room_t){options->send_high_watermark, options->send_queue_max};
+    return (uvhttp__channel_capacity_t){options->send_high_watermark, options->send_queue_max};
 }
 
-static bool was_taken(int status) {
+static bool was_negotiated(int status) {
     return status == UVHTTP_OK || status == UVHTTP_E_AGAIN;
 }
 
 /* --- frames --- */
 
-static int send_frame(uvhttp_ws_t *ws, bool fin, uint8_t opcode, uvhttp_str_t payload, uvhttp__channel_room_t room) {
+static int send_frame(uvhttp_ws_t *ws, bool fin, uint8_t opcode, uvhttp_str_t payload,
+                      uvhttp__channel_capacity_t capacity) {
     char head[UVHTTP__WS_SERVER_HEAD_MAX];
     const uvhttp__channel_parts_t parts = {.head = head,
                                            .head_size = uvhttp__ws_write_head(head, fin, opcode, payload.size),
                                            .data = payload.data,
                                            .size = payload.size};
-    return ws->channel->ops->send(ws->channel, &parts, room);
+    return ws->channel->ops->send(ws->channel, &parts, capacity);
 }
 
 void uvhttp__ws_send_control(uvhttp_ws_t *ws, uint8_t opcode, const void *data, size_t size) {
-    (void)send_frame(ws, true, opcode, (uvhttp_str_t){data, size}, (uvhttp__channel_room_t){UINT32_MAX, UINT32_MAX});
+    (void)send_frame(ws, true, opcode, (uvhttp_str_t){data, size},
+                     (uvhttp__channel_capacity_t){UINT32_MAX, UINT32_MAX});
 }
 
 /* --- whole messages --- */
@@ -63,7 +65,7 @@ bool uvhttp__ws_may_be_sent(uvhttp_ws_type_t type, const void *data, size_t size
 }
 
 static int send_plain(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size) {
-    return send_frame(ws, true, (uint8_t)type, (uvhttp_str_t){data, size}, room_of(ws));
+    return send_frame(ws, true, (uint8_t)type, (uvhttp_str_t){data, size}, capacity_of(ws));
 }
 
 /* With context takeover it is the connection's, which gets it with the first message; NULL if out of memory. */
@@ -81,20 +83,20 @@ static int send_compressed(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *d
     uvhttp__ws_deflater_t *deflater = deflater_of(ws);
     char head[UVHTTP__WS_SERVER_HEAD_MAX];
     size_t guess = uvhttp__ws_write_head(head, true, (uint8_t)type, size);
-    char *frame = deflater ? uvhttp__loop_turn_alloc(loop, guess + UVHTTP__WS_DEFLATE_ROOM(size)) : NULL;
+    char *frame = deflater ? uvhttp__loop_iteration_alloc(loop, guess + UVHTTP__WS_DEFLATE_CAPACITY(size)) : NULL;
     if (!frame) return send_plain(ws, type, data, size);
     size_t packed = uvhttp__ws_deflate(deflater, data, size, frame + guess);
     if (packed == 0) {
-        uvhttp__loop_turn_trim(loop, frame);
+        uvhttp__loop_iteration_trim(loop, frame);
         return send_plain(ws, type, data, size);
     }
     size_t head_size = uvhttp__ws_write_head(head, true, (uint8_t)type | UVHTTP__WS_COMPRESSED, packed);
     if (head_size != guess) memmove(frame + head_size, frame + guess, packed);
     memcpy(frame, head, head_size);
-    uvhttp__loop_turn_trim(loop, frame + head_size + packed);
-    int status = ws->channel->ops->send_iteration(ws->channel, frame, head_size + packed, room_of(ws));
+    uvhttp__loop_iteration_trim(loop, frame + head_size + packed);
+    int status = ws->channel->ops->send_iteration(ws->channel, frame, head_size + packed, capacity_of(ws));
     /* The client will not see what the context holds. */
-    if (!was_taken(status) && ws->deflater) uvhttp__ws_deflater_reset(ws->deflater);
+    if (!was_negotiated(status) && ws->deflater) uvhttp__ws_deflater_reset(ws->deflater);
     return status;
 }
 
@@ -102,8 +104,8 @@ static int send_compressed(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *d
 
 static int hold(uvhttp_ws_t *ws, const held_t *head, const void *data, size_t size) {
     uvhttp__ws_out_t *out = ws->out;
-    uvhttp__channel_room_t room = room_of(ws);
-    if (uvhttp_ws_queued(ws) + head->frame.size > room.queue_max) return UVHTTP_E_LIMIT;
+    uvhttp__channel_capacity_t capacity = capacity_of(ws);
+    if (uvhttp_ws_queued(ws) + head->frame.size > capacity.queue_max) return UVHTTP_E_LIMIT;
     held_t *held = uvhttp__malloc(sizeof *held + (head->release ? 0 : head->frame.size));
     if (!held) return UVHTTP_E_NOMEM;
     *held = *head;
@@ -134,7 +136,7 @@ int uvhttp__ws_send_message(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *
         status = send_compressed(ws, type, data, size);
     else
         status = send_plain(ws, type, data, size);
-    if (was_taken(status)) uvhttp__counters_add(uvhttp__ws_counters(ws), ws_messages_sent, 1);
+    if (was_negotiated(status)) uvhttp__counters_add(uvhttp__ws_counters(ws), ws_messages_sent, 1);
     if (size > CHECKED_MIN)
         ws->channel->ops->check_output(ws->channel); /* as after a response: what the kernel took is not read */
     return status;
@@ -146,9 +148,9 @@ int uvhttp_ws_send(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, siz
 
 /* What refers to no message before may stand between others, if the next one does not refer to what is before it. */
 static inline int send_ref(uvhttp_ws_t *ws, uvhttp_str_t frame, bool compressed, void (*release)(void *arg), void *arg,
-                           uvhttp__channel_room_t room) {
-    int status = ws->channel->ops->send_reference(ws->channel, frame, release, arg, room);
-    if (compressed && ws->deflater && was_taken(status)) uvhttp__ws_deflater_reset(ws->deflater);
+                           uvhttp__channel_capacity_t capacity) {
+    int status = ws->channel->ops->send_reference(ws->channel, frame, release, arg, capacity);
+    if (compressed && ws->deflater && was_negotiated(status)) uvhttp__ws_deflater_reset(ws->deflater);
     return status;
 }
 
@@ -156,14 +158,14 @@ int uvhttp__ws_send_shared(uvhttp_ws_t *ws, uvhttp_str_t frame, bool compressed,
                            void *arg) {
     int status = UVHTTP_E_CLOSED;
     if (ws->state == UVHTTP__WS_OPEN && !ws->out) {
-        status = send_ref(ws, frame, compressed, release, arg, room_of(ws));
+        status = send_ref(ws, frame, compressed, release, arg, capacity_of(ws));
     } else {
         if (ws->state == UVHTTP__WS_OPEN)
             status =
                 hold(ws, &(held_t){.frame = frame, .compressed = compressed, .release = release, .arg = arg}, NULL, 0);
-        if (!was_taken(status)) release(arg);
+        if (!was_negotiated(status)) release(arg);
     }
-    if (was_taken(status)) uvhttp__counters_add(uvhttp__ws_counters(ws), ws_messages_sent, 1);
+    if (was_negotiated(status)) uvhttp__counters_add(uvhttp__ws_counters(ws), ws_messages_sent, 1);
     return status;
 }
 
@@ -190,11 +192,11 @@ int uvhttp_ws_write(uvhttp_ws_t *ws, const void *data, size_t size) {
     if (!data && size > 0) return UVHTTP_E_INVALID;
     uvhttp__utf8_t utf8 = out->utf8;
     if (out->is_text && !uvhttp__utf8_take(&utf8, data, size)) return UVHTTP_E_INVALID;
-    uvhttp__channel_room_t room = room_of(ws);
-    if (room.queue_max < out->held_size) return UVHTTP_E_LIMIT;
-    room.queue_max -= out->held_size;
-    int status = send_frame(ws, false, out->opcode, (uvhttp_str_t){data, size}, room);
-    if (!was_taken(status)) return status;
+    uvhttp__channel_capacity_t capacity = capacity_of(ws);
+    if (capacity.queue_max < out->held_size) return UVHTTP_E_LIMIT;
+    capacity.queue_max -= out->held_size;
+    int status = send_frame(ws, false, out->opcode, (uvhttp_str_t){data, size}, capacity);
+    if (!was_negotiated(status)) return status;
     out->opcode = UVHTTP__WS_CONTINUATION;
     out->utf8 = utf8;
     return status;
@@ -216,20 +218,21 @@ void uvhttp__ws_drop_out(uvhttp_ws_t *ws) {
     ws->deflater = NULL;
 }
 
-/* Their room in the queue was theirs before. What can not be sent now is lost, and counted. */
+/* Their room in the queue was theirs before. What cannot be sent now is lost, and counted. */
 static void send_held(uvhttp_ws_t *ws, uvhttp__ws_out_t *out) {
-    const uvhttp__channel_room_t room = {uvhttp__ws_options(ws)->send_high_watermark, UINT32_MAX};
+    const uvhttp__channel_capacity_t capacity = {uvhttp__ws_options(ws)->send_high_watermark, UINT32_MAX};
     for (held_t *held = out->first; held; held = held->next) {
         void (*release)(void *arg) = held->release;
         int status;
         if (release) {
             held->release = NULL;
-            status = send_ref(ws, held->frame, held->compressed, release, held->arg, room);
+            status = send_ref(ws, held->frame, held->compressed, release, held->arg, capacity);
         } else {
             status = ws->channel->ops->send(
-                ws->channel, &(uvhttp__channel_parts_t){.head = held->frame.data, .head_size = held->frame.size}, room);
+                ws->channel, &(uvhttp__channel_parts_t){.head = held->frame.data, .head_size = held->frame.size},
+                capacity);
         }
-        if (!was_taken(status)) uvhttp__counters_error(uvhttp__ws_counters(ws), status);
+        if (!was_negotiated(status)) uvhttp__counters_error(uvhttp__ws_counters(ws), status);
     }
 }
 
@@ -238,8 +241,8 @@ int uvhttp_ws_end(uvhttp_ws_t *ws) {
     uvhttp__ws_out_t *out = ws->out;
     if (!out) return UVHTTP_E_STATE;
     if (!uvhttp__utf8_complete(&out->utf8)) return UVHTTP_E_INVALID;
-    int status =
-        send_frame(ws, true, out->opcode, (uvhttp_str_t){NULL, 0}, (uvhttp__channel_room_t){UINT32_MAX, UINT32_MAX});
+    int status = send_frame(ws, true, out->opcode, (uvhttp_str_t){NULL, 0},
+                            (uvhttp__channel_capacity_t){UINT32_MAX, UINT32_MAX});
     if (status != UVHTTP_OK) return status;
     uvhttp__counters_add(uvhttp__ws_counters(ws), ws_messages_sent, 1);
     ws->out = NULL;

@@ -1,6 +1,6 @@
 /* Owns: the chunked transfer coding (RFC 9112 section 7.1), strictly: what two parsers could read differently is
  * refused. Lines go through a state machine byte by byte, data in runs. May include: base. */
-#include "http1/engine.h"
+#include "http1/scan.h"
 
 #include <assert.h>
 

@@ -10,7 +10,7 @@
 #include <uvhttp/method.h>
 #include <uvhttp/types.h>
 
-#include "base/head.h"
+#include "base/http_head.h"
 
 /* How far the reading of a head that comes in pieces has got; zero it for a new message. */
 typedef struct uvhttp__http1_scan {
@@ -24,7 +24,7 @@ typedef struct uvhttp__http1_scan {
  * moved). Returns 0 and the head, its size included; UVHTTP_E_AGAIN for more; or a UVHTTP_E_HTTP_* code that holds
  * whatever follows (docs/http1.md lists which input gets which). The result depends on the bytes only, never on how
  * they were cut into pieces or on what stands behind the head, and the work over all the pieces is linear in the size
- * of the head. First the limits and bare LFs count, as they come, and what can not begin a method; then, of several
+ * of the head. First the limits and bare LFs count, as they come, and what cannot begin a method; then, of several
  * faults of a whole head, the first in the request line and the syntax of the fields, then the first in the meaning of
  * the fields, then conflicts between fields. On an error *head is not to be used. */
 int uvhttp__http1_read_request(uvhttp__http1_scan_t *scan, const char *data, size_t size,

@@ -1,10 +1,10 @@
 /* Owns: the meaning of a request head: method, target form, and the fields that decide where the message ends and what
  * becomes of the connection (RFC 9110, RFC 9112). Ambiguous framing is refused here. May include: base. */
 #include "base/chars.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "base/method.h"
 #include "base/str.h"
-#include "http1/engine.h"
+#include "http1/scan.h"
 
 /* What the fields have said so far. */
 enum {
@@ -147,12 +147,12 @@ static int parse_connection(facts_t *facts, uvhttp_str_t list) {
     return 0;
 }
 
-static ALWAYS_INLINE int parse_host(const uvhttp__http1_engine_t *engine, const char *data, facts_t *facts,
+static ALWAYS_INLINE int parse_host(const uvhttp__http1_scanner_t *scanner, const char *data, facts_t *facts,
                                     const uvhttp__head_t *head, uvhttp__span_t host) {
     if ((facts->seen & SEEN_HOST) != 0) return UVHTTP_E_HTTP_HOST;
     facts->seen |= SEEN_HOST;
     facts->host = host;
-    if (engine->plain_host(data, head->size, host.offset, host.size)) return 0;
+    if (scanner->plain_host(data, head->size, host.offset, host.size)) return 0;
     if (host.size == 0) return 0; /* what a client sends for a target without an authority (RFC 9112 section 3.2) */
     return uvhttp__valid_authority(uvhttp__span_str(data, host), false) ? 0 : UVHTTP_E_HTTP_HOST;
 }
@@ -226,10 +226,10 @@ static ALWAYS_INLINE int finish(const facts_t *facts, uvhttp__head_t *head) {
 }
 
 /* The head that data begins with; UVHTTP_E_INVALID if it has no end yet. What the tokenizer writes needs no zero. */
-static ALWAYS_INLINE int parse(const uvhttp__http1_engine_t *engine, const char *data, size_t size,
+static ALWAYS_INLINE int parse(const uvhttp__http1_scanner_t *scanner, const char *data, size_t size,
                                const uvhttp__head_limits_t *limits, uvhttp__head_t *head) {
     memset(&head->authority, 0, sizeof *head - offsetof(uvhttp__head_t, authority));
-    int rc = engine->tokenize(data, size, limits, head);
+    int rc = scanner->tokenize(data, size, limits, head);
     if (rc != 0) return rc;
     const char *method = data + head->method_text.offset;
     head->method = UVHTTP_GET;
@@ -243,7 +243,7 @@ static ALWAYS_INLINE int parse(const uvhttp__http1_engine_t *engine, const char 
     const uvhttp__field_t *field = head->headers, *const end = field + head->header_count;
     for (; field != end; ++field) {
         if (is_host(data, field))
-            rc = parse_host(engine, data, &facts, head, field->value);
+            rc = parse_host(scanner, data, &facts, head, field->value);
         else if (field->name.size <= 17 && (KNOWN_NAME_SIZES >> field->name.size & 1) != 0)
             rc = parse_known_field(data, field, &facts, head);
         if (rc != 0) return rc;
@@ -251,19 +251,19 @@ static ALWAYS_INLINE int parse(const uvhttp__http1_engine_t *engine, const char 
     return finish(&facts, head);
 }
 
-static NOINLINE int read_later(const uvhttp__http1_engine_t *engine, uvhttp__http1_scan_t *scan, const char *data,
+static NOINLINE int read_later(const uvhttp__http1_scanner_t *scanner, uvhttp__http1_scan_t *scan, const char *data,
                                size_t size, const uvhttp__head_limits_t *limits, uvhttp__head_t *head) {
     size_t head_size;
-    int rc = engine->scan(scan, data, size, limits, &head_size);
-    return rc != 0 ? rc : parse(engine, data, head_size, limits, head);
+    int rc = scanner->scan(scan, data, size, limits, &head_size);
+    return rc != 0 ? rc : parse(scanner, data, head_size, limits, head);
 }
 
 UVHTTP__HOT int uvhttp__http1_read_request(uvhttp__http1_scan_t *scan, const char *data, size_t size,
                                            const uvhttp__head_limits_t *limits, uvhttp__head_t *head) {
-    const uvhttp__http1_engine_t *engine = http1_engine();
+    const uvhttp__http1_scanner_t *scanner = http1_scanner();
     /* Most heads come whole and are good: one pass. */
-    if (scan->scanned == 0 && parse(engine, data, size, limits, head) == 0) return 0;
-    return read_later(engine, scan, data, size, limits, head);
+    if (scan->scanned == 0 && parse(scanner, data, size, limits, head) == 0) return 0;
+    return read_later(scanner, scan, data, size, limits, head);
 }
 
 /* The path is shown only if it is its own decoded form or can be decoded: `path` is the origin form's. */

@@ -1,7 +1,7 @@
 /* Owns: the pieces of a response head: status line and chunk head. May include: base. */
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "base/str.h"
-#include "http1/engine.h"
+#include "http1/scan.h"
 
 /* The IANA registry of status codes. 418 is reserved there and 306 unused; 104 is a temporary registration. */
 #define STATUS_MAP(X)                                                                                                  \

@@ -170,7 +170,7 @@ static bool begins_well(const char *data, size_t size) {
     return memcmp(data, begin, size < sizeof begin - 1 ? size : sizeof begin - 1) == 0;
 }
 
-static int whole_head(uvhttp__http1_response_t *response, const char *data, size_t size) {
+static int complete_head(uvhttp__http1_response_t *response, const char *data, size_t size) {
     if (!begins_well(data, size)) return UVHTTP_E_HTTP_VERSION;
     response->head_text = (uvhttp_str_t){data, size};
     int code = read_head(response->head_text, &response->head);
@@ -186,8 +186,8 @@ static int whole_head(uvhttp__http1_response_t *response, const char *data, size
 
 /* Keeps a piece of a head; the head ends somewhere in it, or not yet. */
 static int hold(uvhttp__http1_response_t *response, const char *data, size_t size, size_t *consumed) {
-    size_t before = response->held_size, room = response->head_size_max - before;
-    size_t take = size < room ? size : room;
+    size_t before = response->held_size, capacity = response->head_size_max - before;
+    size_t take = size < capacity ? size : capacity;
     char *held = uvhttp__realloc(response->held, before + take);
     if (!held) return UVHTTP_E_NOMEM;
     memcpy(held + before, data, take);
@@ -204,7 +204,7 @@ static int hold(uvhttp__http1_response_t *response, const char *data, size_t siz
     size_t head_size = (size_t)(end + 4 - held);
     *consumed = head_size - before;
     response->held_size = 0; /* its memory stays for head_text */
-    return whole_head(response, held, head_size);
+    return complete_head(response, held, head_size);
 }
 
 static int feed_head(uvhttp__http1_response_t *response, const char *data, size_t size, size_t *consumed) {
@@ -219,7 +219,7 @@ static int feed_head(uvhttp__http1_response_t *response, const char *data, size_
     const char *end = memmem(data, size < response->head_size_max ? size : response->head_size_max, "\r\n\r\n", 4);
     if (!end) return hold(response, data, size, consumed);
     *consumed = (size_t)(end - data) + 4;
-    return whole_head(response, data, *consumed);
+    return complete_head(response, data, *consumed);
 }
 
 /* --- the body --- */
@@ -235,13 +235,13 @@ static void feed_length(uvhttp__http1_response_t *response, const char *data, si
 
 static int feed_body(uvhttp__http1_response_t *response, const char *data, size_t size, size_t *consumed,
                      uvhttp_str_t *body) {
-    size_t taken;
+    size_t used;
     int code;
     switch (response->state) {
         case STATE_LENGTH: feed_length(response, data, size, consumed, body); break;
         case STATE_CHUNKED:
-            code = uvhttp__http1_chunked_decode(&response->chunked, data, size, &taken, body);
-            *consumed += taken;
+            code = uvhttp__http1_chunked_decode(&response->chunked, data, size, &used, body);
+            *consumed += used;
             if (code == 0) response->state = STATE_DONE;
             return code;
         case STATE_UNTIL_CLOSE:

@@ -89,7 +89,7 @@ int uvhttp__http2_fail(uvhttp__http2_t *http2, uvhttp__http2_error_t error) {
 /* --- frames --- */
 
 /* Room for GOAWAY is kept behind, so that a connection which fails can always say so. */
-static bool control_room(uvhttp__http2_t *http2, size_t size) {
+static bool control_capacity(uvhttp__http2_t *http2, size_t size) {
     if (http2->control.size + size > http2->limits->control_size_max) {
         http2->counters->control_overflows++;
         (void)uvhttp__http2_fail(http2, UVHTTP__HTTP2_ENHANCE_YOUR_CALM);
@@ -105,7 +105,7 @@ static bool control_room(uvhttp__http2_t *http2, size_t size) {
 char *uvhttp__http2_control_frame(uvhttp__http2_t *http2, uint8_t type, uint8_t flags, uint32_t stream_id,
                                   size_t payload_size) {
     size_t size = UVHTTP__HTTP2_FRAME_HEAD_SIZE + payload_size;
-    if (http2->phase == UVHTTP__HTTP2_FAILED || !control_room(http2, size)) return NULL;
+    if (http2->phase == UVHTTP__HTTP2_FAILED || !control_capacity(http2, size)) return NULL;
     char *frame = http2->control.data + http2->control.size;
     uvhttp__http2_put_head(frame, payload_size, type, flags, stream_id);
     http2->control.size += (uint32_t)size;

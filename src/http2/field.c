@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/chars.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "base/str.h"
 #include "base/uri.h"
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "http2/field.h"
 
 typedef uint8_t uvhttp__field_vector_t __attribute__((vector_size(UVHTTP__FIELD_SLACK)));

@@ -1,9 +1,9 @@
-/* Owns: request and response heads of HTTP/2 (RFC 9113 section 8): header blocks become the record of base/head.h, and
- * responses become header blocks. Sans-I/O. May include: base. */
+/* Owns: request and response heads of HTTP/2 (RFC 9113 section 8): header blocks become the record of base/http_head.h,
+ * and responses become header blocks. Sans-I/O. May include: base. */
 #ifndef UVHTTP_SRC_HTTP2_HEAD_H
 #define UVHTTP_SRC_HTTP2_HEAD_H
 
-#include "base/head.h"
+#include "base/http_head.h"
 #include "http2/hpack.h"
 
 /* --- requests --- */

@@ -1,8 +1,8 @@
-/* Owns: request heads as nearly all are: fields become the record of base/head.h (RFC 9113 sections 8.1 to 8.3) in one
- * pass without a call but for values. What is not usual is head_any.c's, field by field. May include: base. */
+/* Owns: request heads as nearly all are: fields become the record of base/http_head.h (RFC 9113 sections 8.1 to 8.3) in
+ * one pass without a call but for values. What is not usual is head_any.c's, field by field. May include: base. */
 #include <assert.h>
 
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "base/method.h"
 #include "http2/field_path.h"
 #include "http2/head_assembly.h"

@@ -57,10 +57,10 @@ typedef struct string {
     bool clean; /* there is no byte in it that no field value has; false says nothing */
 } string_t;
 
-static int read_huffman(const uint8_t *data, size_t size, char *out, size_t room, string_t *string) {
-    if (UVHTTP__HUFFMAN_DECODED_MAX(size) > room) {
+static int read_huffman(const uint8_t *data, size_t size, char *out, size_t capacity, string_t *string) {
+    if (UVHTTP__HUFFMAN_DECODED_MAX(size) > capacity) {
         if (!uvhttp__huffman_measure(data, size, &string->size)) return UVHTTP_E_HPACK_HUFFMAN;
-        string->kept = string->size <= room;
+        string->kept = string->size <= capacity;
         if (!string->kept) return UVHTTP_OK;
     }
     uvhttp__huffman_text_t text = uvhttp__huffman_decode(data, size, out);
@@ -83,9 +83,9 @@ static int read_string(uvhttp__hpack_reader_t *reader, char *out, string_t *stri
     if (size > (size_t)(reader->end - reader->at)) return UVHTTP_E_HPACK_STRING;
     const uint8_t *data = reader->at;
     reader->at += size;
-    size_t room = (size_t)(reader->limit - out);
-    if (huffman) return read_huffman(data, size, out, room, string);
-    *string = (string_t){.size = size, .kept = size <= room};
+    size_t capacity = (size_t)(reader->limit - out);
+    if (huffman) return read_huffman(data, size, out, capacity, string);
+    *string = (string_t){.size = size, .kept = size <= capacity};
     if (string->kept) memcpy(out, data, size);
     return UVHTTP_OK;
 }

@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "http2/field.h"
 #include "http2/hpack_huffman.h"
 #include "http2/hpack_static.h"

@@ -2,7 +2,7 @@
 #ifndef UVHTTP_SRC_HTTP2_HPACK_ENCODE_H
 #define UVHTTP_SRC_HTTP2_HPACK_ENCODE_H
 
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "http2/hpack_static.h"
 #include "http2/hpack_table.h"
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/hot.h"
+#include "base/hot_path.h"
 
 /* The most characters that `size` bytes can be, and what a decoder may write behind them. */
 #define UVHTTP__HUFFMAN_DECODED_MAX(size) ((size)*8 / 5)
@@ -49,11 +49,11 @@ typedef struct uvhttp__huffman_step {
 
 extern uvhttp__huffman_step_t uvhttp__huffman_steps[1 << UVHTTP__HUFFMAN_STEP_BITS]; /* by the complement of the bits */
 
-static ALWAYS_INLINE char *uvhttp__huffman_take(uint64_t *bits, uint8_t *taken, char *out) {
+static ALWAYS_INLINE char *uvhttp__huffman_take(uint64_t *bits, uint8_t *consumed, char *out) {
     const uvhttp__huffman_step_t *step = &uvhttp__huffman_steps[*bits >> (64 - UVHTTP__HUFFMAN_STEP_BITS)];
     memcpy(out, step->text, sizeof step->text);
     out += step->count;
-    *taken = (uint8_t)(*taken + step->bits);
+    *consumed = (uint8_t)(*consumed + step->bits);
     *bits <<= step->bits & 63;
     return out;
 }
@@ -87,25 +87,25 @@ static ALWAYS_INLINE bool uvhttp__huffman_decode_short(const uint8_t *in, size_t
     size_t position = 0, last = 8 * (size - 8); /* loads that start before this bit stay inside */
     char *out = place->out;
     uint64_t bits;
-    uint8_t taken = 0;
+    uint8_t consumed = 0;
     place->position = 0;
     if (LIKELY(size >= 8)) {
-        for (; position < last; taken = 0) { /* at least 57 bits, of which four steps take 48 */
+        for (; position < last; consumed = 0) { /* at least 57 bits, of which four steps take 48 */
             bits = uvhttp__huffman_load(in + position / 8) << position % 8;
-            out = uvhttp__huffman_take(&bits, &taken, out);
-            out = uvhttp__huffman_take(&bits, &taken, out);
-            out = uvhttp__huffman_take(&bits, &taken, out);
-            out = uvhttp__huffman_take(&bits, &taken, out);
-            if (UNLIKELY(taken > 4 * UVHTTP__HUFFMAN_STEP_BITS)) return false;
-            position += taken;
+            out = uvhttp__huffman_take(&bits, &consumed, out);
+            out = uvhttp__huffman_take(&bits, &consumed, out);
+            out = uvhttp__huffman_take(&bits, &consumed, out);
+            out = uvhttp__huffman_take(&bits, &consumed, out);
+            if (UNLIKELY(consumed > 4 * UVHTTP__HUFFMAN_STEP_BITS)) return false;
+            position += consumed;
             *place = (uvhttp__huffman_place_t){position, out};
         }
         bits = uvhttp__huffman_load(in + size - 8) << ((position - last) & 63);
     } else {
         bits = uvhttp__huffman_load_few(in, size);
     }
-    while (bits != 0) out = uvhttp__huffman_take(&bits, &taken, out);
-    bool good = 8 * size - position - taken < 8;
+    while (bits != 0) out = uvhttp__huffman_take(&bits, &consumed, out);
+    bool good = 8 * size - position - consumed < 8;
     if (LIKELY(good)) place->out = out;
     return good;
 }

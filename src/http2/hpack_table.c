@@ -79,7 +79,7 @@ static int grow(uvhttp__hpack_table_t *table, size_t entry_capacity, size_t text
     return UVHTTP_OK;
 }
 
-static NOINLINE int make_room(uvhttp__hpack_table_t *table, size_t needed) {
+static NOINLINE int make_place(uvhttp__hpack_table_t *table, size_t needed) {
     size_t entry_capacity = table->entry_capacity ? table->entry_capacity : ENTRIES_FIRST;
     size_t text_capacity = table->text_capacity ? table->text_capacity : TEXT_FIRST;
     if (table->count == entry_capacity) entry_capacity *= 2;
@@ -103,7 +103,7 @@ bool uvhttp__hpack_table_reserve(uvhttp__hpack_table_t *table, size_t size) {
     evict_to(table, table->size_max - size - UVHTTP__HPACK_FIELD_OVERHEAD);
     size_t needed = text_size(table) + size;
     if (LIKELY(table->count < table->entry_capacity && needed <= table->text_capacity)) return true;
-    return make_room(table, needed) == UVHTTP_OK;
+    return make_place(table, needed) == UVHTTP_OK;
 }
 
 int uvhttp__hpack_table_insert(uvhttp__hpack_table_t *table, const char *text, size_t name_size, size_t value_size,

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "http2/hpack.h"
 
 /* Copies are made in units of this, which may read and write so far behind the end. */

@@ -18,7 +18,7 @@
 #include <uvhttp/error.h>
 #include <uvhttp/types.h>
 
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "http2/frame.h"
 
 #define UVHTTP__HTTP2_PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" /* section 3.4 */
@@ -219,7 +219,7 @@ typedef struct uvhttp__http2 {
     /* schedule.c */
     uvhttp__http2_stream_t *ready[16]; /* last of each ring, by priority */
     uint16_t ready_mask;
-    uint8_t turns; /* of an urgency: whether the incremental ones are next */
+    uint8_t iterations; /* of an urgency: whether the incremental ones are next */
     uint8_t early_count;
     uint8_t early_priorities[UVHTTP__HTTP2_EARLY_PRIORITIES];
     uint32_t early_ids[UVHTTP__HTTP2_EARLY_PRIORITIES];
@@ -325,12 +325,12 @@ static inline bool uvhttp__http2_writable(const uvhttp__http2_stream_t *stream) 
 }
 
 /* Frames of the core itself that have to be sent: empty most of the time. Valid until the next call of another
- * function; uvhttp__http2_control_taken says that they were appended. Left alone if the connection's queue has no room:
- * then they pile up to control_size_max, which ends the connection. */
+ * function; uvhttp__http2_control_consumed says that they were appended. Left alone if the connection's queue has no
+ * room: then they pile up to control_size_max, which ends the connection. */
 static inline uvhttp_str_t uvhttp__http2_control(const uvhttp__http2_t *http2) {
     return (uvhttp_str_t){http2->control.data, http2->control.size};
 }
-static inline void uvhttp__http2_control_taken(uvhttp__http2_t *http2) {
+static inline void uvhttp__http2_control_consumed(uvhttp__http2_t *http2) {
     http2->control.size = 0;
 }
 
@@ -358,9 +358,9 @@ static inline size_t uvhttp__http2_write_headers(uvhttp__http2_t *http2, uvhttp_
 
 /* How many bytes of body the stream may send in one DATA frame now, whoever else waits: for a small response that is
  * whole, in the place of want and next. 0: none. */
-static inline uint32_t uvhttp__http2_room(const uvhttp__http2_t *http2, const uvhttp__http2_stream_t *stream) {
-    int32_t room = stream->send_window < http2->send_window ? stream->send_window : http2->send_window;
-    return room <= 0 ? 0 : room < UVHTTP__HTTP2_SLICE_SIZE ? (uint32_t)room : UVHTTP__HTTP2_SLICE_SIZE;
+static inline uint32_t uvhttp__http2_capacity(const uvhttp__http2_t *http2, const uvhttp__http2_stream_t *stream) {
+    int32_t capacity = stream->send_window < http2->send_window ? stream->send_window : http2->send_window;
+    return capacity <= 0 ? 0 : capacity < UVHTTP__HTTP2_SLICE_SIZE ? (uint32_t)capacity : UVHTTP__HTTP2_SLICE_SIZE;
 }
 
 /* Writes the head of a DATA frame of `size` bytes, at most what room or next has said, which the caller puts behind it.
@@ -369,7 +369,7 @@ static inline uint32_t uvhttp__http2_room(const uvhttp__http2_t *http2, const uv
 void uvhttp__http2_data_written(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, uint32_t size);
 static inline void uvhttp__http2_write_data(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream,
                                             char head[UVHTTP__HTTP2_FRAME_HEAD_SIZE], uint32_t size, bool end) {
-    assert(uvhttp__http2_writable(stream) && size <= (size ? uvhttp__http2_room(http2, stream) : 0));
+    assert(uvhttp__http2_writable(stream) && size <= (size ? uvhttp__http2_capacity(http2, stream) : 0));
     uvhttp__http2_put_head(head, size, UVHTTP__HTTP2_DATA, end ? UVHTTP__HTTP2_FLAG_END_STREAM : 0, stream->id);
     stream->send_window -= (int32_t)size;
     http2->send_window -= (int32_t)size;

@@ -3,7 +3,7 @@
 #ifndef UVHTTP_SRC_HTTP2_HTTP2_INTERNAL_H
 #define UVHTTP_SRC_HTTP2_HTTP2_INTERNAL_H
 
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "http2/http2.h"
 
 /* Functions of the core that read return 0 with an event, UVHTTP_E_*, or this: there is none, go on. */
@@ -79,7 +79,7 @@ void uvhttp__http2_streams_init(uvhttp__http2_t *http2);
 void uvhttp__http2_streams_deinit(uvhttp__http2_t *http2);
 /* Of an id that is odd and not above last_stream_id. */
 uvhttp__http2_history_t uvhttp__http2_history(const uvhttp__http2_t *http2, uint32_t id);
-/* The streams between the last one and `id` can not be opened any more; for one that is not the next, or that begins a
+/* The streams between the last one and `id` cannot be opened any more; for one that is not the next, or that begins a
  * word of the history. */
 void uvhttp__http2_advance_far(uvhttp__http2_t *http2, uint32_t id);
 /* Makes what the next stream needs: a slot and buckets. Returns false if there is no memory or no room for it. */

@@ -52,7 +52,7 @@ static const rule_t rules[] = {
     [UVHTTP__HTTP2_PRIORITY_FRAME] = {A_STREAM, 0, 0}, /* a wrong size is an error of the stream */
     [UVHTTP__HTTP2_RST_STREAM] = {A_STREAM, 0, 4},
     [UVHTTP__HTTP2_SETTINGS] = {THE_CONNECTION, 0, 0},
-    [UVHTTP__HTTP2_PUSH_PROMISE] = {NOWHERE, 0, 0}, /* section 8.4: a client can not push */
+    [UVHTTP__HTTP2_PUSH_PROMISE] = {NOWHERE, 0, 0}, /* section 8.4: a client cannot push */
     [UVHTTP__HTTP2_PING] = {THE_CONNECTION, 0, 8},
     [UVHTTP__HTTP2_GOAWAY] = {THE_CONNECTION, 8, 0},
     [UVHTTP__HTTP2_WINDOW_UPDATE] = {ANY_STREAM, 0, 4},
@@ -94,11 +94,11 @@ static int check_settings(uvhttp__http2_t *http2, uint32_t size) {
 
 static int check_headers(uvhttp__http2_t *http2, uint32_t size) {
     const uvhttp__http2_limits_t *limits = http2->limits;
-    bool begins = http2->frame_type == UVHTTP__HTTP2_HEADERS;
-    if (begins && !(http2->frame_stream_id & 1)) return uvhttp__http2_fail(http2, UVHTTP__HTTP2_PROTOCOL_ERROR);
-    if (size + (begins ? 0 : http2->block.size) > limits->header_block_size_max)
+    bool starts_block = http2->frame_type == UVHTTP__HTTP2_HEADERS;
+    if (starts_block && !(http2->frame_stream_id & 1)) return uvhttp__http2_fail(http2, UVHTTP__HTTP2_PROTOCOL_ERROR);
+    if (size + (starts_block ? 0 : http2->block.size) > limits->header_block_size_max)
         return fail_at_limit(http2, &http2->counters->header_blocks_too_large);
-    if (!begins && http2->block_frames++ >= limits->continuation_frames_max)
+    if (!starts_block && http2->block_frames++ >= limits->continuation_frames_max)
         return fail_at_limit(http2, &http2->counters->continuation_floods);
     return UVHTTP_OK;
 }

@@ -44,16 +44,16 @@ uvhttp__http2_stream_t *uvhttp__http2_next(uvhttp__http2_t *http2, uint32_t *siz
     if (!http2->ready_mask || http2->send_window <= 0 || http2->phase == UVHTTP__HTTP2_FAILED) return NULL;
     unsigned urgency = (unsigned)__builtin_ctz(http2->ready_mask) >> 1;
     unsigned kinds = http2->ready_mask >> 2 * urgency & 3;
-    unsigned incremental = kinds == 3 ? http2->turns >> urgency & 1 : kinds >> 1;
+    unsigned incremental = kinds == 3 ? http2->iterations >> urgency & 1 : kinds >> 1;
     uvhttp__http2_stream_t *stream = http2->ready[2 * urgency + incremental]->next;
-    *size = uvhttp__http2_room(http2, stream);
+    *size = uvhttp__http2_capacity(http2, stream);
     return stream;
 }
 
 /* Both kinds of an urgency take turns, and so do its incremental streams. */
-static void end_turn(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream) {
+static void end_iteration(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream) {
     unsigned urgency = stream->priority >> 1, incremental = stream->priority & 1;
-    http2->turns = (uint8_t)((http2->turns & ~(1u << urgency)) | (incremental ^ 1) << urgency);
+    http2->iterations = (uint8_t)((http2->iterations & ~(1u << urgency)) | (incremental ^ 1) << urgency);
     if (incremental && http2->ready[stream->priority]->next == stream) http2->ready[stream->priority] = stream;
 }
 
@@ -61,7 +61,7 @@ void uvhttp__http2_data_written(uvhttp__http2_t *http2, uvhttp__http2_stream_t *
     /* A client that opens windows by a few bytes must not be paid for it; one that gets small messages is. */
     if (size >= 1024 || (size > 0 && stream->send_window >= 1024)) uvhttp__http2_pay_control_frames(http2, 2);
     if (stream->flags & UVHTTP__HTTP2_QUEUED) {
-        end_turn(http2, stream);
+        end_iteration(http2, stream);
         uvhttp__http2_requeue(http2, stream);
     }
 }

@@ -1,4 +1,4 @@
-/* Owns: the contract between the common part of a loop (io_loop.c) and an engine (io_uring.c, io_libuv.c), and the
+/* Owns: the contract between the common part of a loop (io_loop.c) and an engine (io_uring.c, io_epoll.c), and the
  * helpers that both engines use. Not for anybody outside src/io/. */
 #ifndef UVHTTP_SRC_IO_ENGINE_H
 #define UVHTTP_SRC_IO_ENGINE_H
@@ -16,11 +16,11 @@
 /* Bytes that one stream may keep undelivered before its reading stops; what is in flight by then comes on top. */
 #define UVHTTP__HELD_MAX (64u * 1024)
 /* Bytes that one sendfile stream may move in a turn before the others get theirs. */
-#define UVHTTP__FILE_TURN_MAX (1024u * 1024)
+#define UVHTTP__FILE_ITERATION_MAX (1024u * 1024)
 /* Timers that may expire in a turn before what has arrived gets its share. On io_uring a turn has about 40 completions:
  * if all that is due were answered in one turn, the next requests of those clients would wait for the last of them, and
- * come in one bunch for ever (docs/io.md). */
-#define UVHTTP__TURN_TIMERS_MAX 32
+ * come in one bunch forever (docs/io.md). */
+#define UVHTTP__ITERATION_TIMERS_MAX 32
 
 struct uvhttp__engine {
     const char *name;
@@ -33,7 +33,7 @@ struct uvhttp__engine {
     int (*read_start)(uvhttp__stream_t *stream);
     void (*read_stop)(uvhttp__stream_t *stream); /* as soon as possible; some bytes may still come */
     /* Hands the head of the queue to the kernel. The stream is not in loop->dirty any more. */
-    void (*hand_over)(uvhttp__stream_t *stream);
+    void (*flush)(uvhttp__stream_t *stream);
     /* The close state is WANTED and the unsent output is dropped; called again after a turn in which the stream was
      * FLUSHED. */
     void (*close)(uvhttp__stream_t *stream);
@@ -42,7 +42,7 @@ struct uvhttp__engine {
     void (*listener_update)(uvhttp__listener_t *listener); /* flags WANTED and CLOSING say what should be */
 };
 
-extern const uvhttp__engine_t uvhttp__engine_libuv;
+extern const uvhttp__engine_t uvhttp__engine_epoll;
 #if UVHTTP_WITH_URING
 extern const uvhttp__engine_t uvhttp__engine_uring;
 #endif
@@ -52,14 +52,14 @@ extern const uvhttp__engine_t uvhttp__engine_uring;
 int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, const uvhttp__loop_options_t *options);
 void uvhttp__loop_deinit(uvhttp__loop_t *loop);
 
-/* A turn is: begin (clock), completions from the kernel, settle, end (posts, kept bytes, timers, on_turn_end,
- * hand-over), then the engine submits and waits, unless uvhttp__turn_pending. */
-void uvhttp__turn_begin(uvhttp__loop_t *loop);
+/* A turn is: begin (clock), completions from the kernel, settle, end (posts, kept bytes, timers, on_iteration_end,
+ * hand-over), then the engine submits and waits, unless uvhttp__iteration_pending. */
+void uvhttp__iteration_begin(uvhttp__loop_t *loop);
 /* After the completions of a turn: what was handed over in the last turn and has not failed is sent. Calls on_sent,
  * does FIN, puts streams with more output into `dirty`; frees the turn memory of the last turn. */
-void uvhttp__turn_settle(uvhttp__loop_t *loop);
-void uvhttp__turn_end(uvhttp__loop_t *loop);
-static inline bool uvhttp__turn_pending(const uvhttp__loop_t *loop) {
+void uvhttp__iteration_settle(uvhttp__loop_t *loop);
+void uvhttp__iteration_end(uvhttp__loop_t *loop);
+static inline bool uvhttp__iteration_pending(const uvhttp__loop_t *loop) {
     return loop->settle_due || !uvhttp__list_empty(&loop->ready) || !uvhttp__list_empty(&loop->dirty) ||
            !uvhttp__list_empty(&loop->closed) || !uvhttp__list_empty(&loop->closed_listeners) ||
            !uvhttp__mpsc_empty(&loop->posts);
@@ -123,7 +123,7 @@ typedef struct uvhttp__refusals {
     uint32_t count;
     uint64_t since_ns;           /* the first of them */
     uint64_t forbidden_since_ns; /* the first of those in a row that are not known to pass; 0: the last one may pass */
-    uint64_t told_ns;            /* when the log last said so; 0: never */
+    uint64_t reported_ns;        /* when the log last said so; 0: never */
 } uvhttp__refusals_t;
 
 /* Counts a refusal, and logs that they go on. Returns whether they have gone on for too long. */
@@ -136,19 +136,19 @@ int uvhttp__refusals_backoff_ms(const uvhttp__refusals_t *refusals);
 /* The backend cannot be used any more: logs it and tells the loop's owner. */
 void uvhttp__loop_fail(uvhttp__loop_t *loop, const char *call, int error_number);
 
-/* --- turn memory (io_turn.c) --- */
+/* --- turn memory (io_iteration.c) --- */
 
-/* The mark of the half that is not loop->turn_mark's. */
-#define UVHTTP__TURN_OTHER(mark) ((uint8_t)(3 - (mark)))
+/* The mark of the half that is not loop->iteration_mark's. */
+#define UVHTTP__ITERATION_OTHER(mark) ((uint8_t)(3 - (mark)))
 
-int uvhttp__turn_memory_init(uvhttp__loop_t *loop);
-void uvhttp__turn_memory_deinit(uvhttp__loop_t *loop);
+int uvhttp__iteration_arena_init(uvhttp__loop_t *loop);
+void uvhttp__iteration_arena_deinit(uvhttp__loop_t *loop);
 /* The kernel has done with the half of the turn before: what it took beyond its first chunk goes back. */
-void uvhttp__turn_memory_sent(uvhttp__loop_t *loop);
+void uvhttp__iteration_arena_sent(uvhttp__loop_t *loop);
 /* The half that the kernel has done with is filled in the next turn. */
-void uvhttp__turn_memory_flip(uvhttp__loop_t *loop);
+void uvhttp__iteration_arena_flip(uvhttp__loop_t *loop);
 /* A segment for turn memory stands in turn memory, too, at the far end of it, and dies with it. NULL: out of memory. */
-uvhttp__segment_t *uvhttp__segment_of_turn(uvhttp__loop_t *loop, const char *data, size_t size);
+uvhttp__segment_t *uvhttp__segment_of_iteration(uvhttp__loop_t *loop, const char *data, size_t size);
 
 /* --- the output queue (io_out.c), for io_loop.c and io_filter.c --- */
 
@@ -156,7 +156,7 @@ uvhttp__segment_t *uvhttp__segment_of_turn(uvhttp__loop_t *loop, const char *dat
 #define UVHTTP__FILE_FOLLOWS_MAX (256u * 1024)
 
 /* Whether the kernel is told to hold back what goes before `next` (MSG_MORE), for sendfile(2) follows without a wait.
- * Not on a stream with a filter: a kernel that encrypts would hold a record back for ever. */
+ * Not on a stream with a filter: a kernel that encrypts would hold a record back forever. */
 static inline bool uvhttp__file_follows(const uvhttp__stream_t *stream, const uvhttp__segment_t *next) {
     return next && next->kind == UVHTTP__SEGMENT_FILE && next->size <= UVHTTP__FILE_FOLLOWS_MAX && !stream->filter;
 }
@@ -203,11 +203,11 @@ enum {
 };
 #define UVHTTP__FD_DATA(object, what) ((uint64_t)(uintptr_t)(object) | (uint64_t)(what))
 
-/* loop->waited. The libuv engine makes it with the loop and waits for it; io_uring makes it when it is first needed, as
+/* loop->waited. The epoll engine makes it with the loop and waits for it; io_uring makes it when it is first needed, as
  * a descriptor that its libuv loop watches. */
 struct uvhttp__fd_set {
     uvhttp__loop_t *loop;
-    uvhttp__watch_t *watch; /* NULL: the loop waits for the set itself */
+    uvhttp__fd_watcher_t *watcher; /* NULL: the loop waits for the set itself */
     uvhttp__post_t post;
     int fd;    /* -1: closed */
     int at;    /* the event that is being looked at, of `count` */
@@ -219,8 +219,8 @@ struct uvhttp__fd_set {
 
 /* Makes loop->waited. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_NO_DESCRIPTORS. It is freed with the loop. */
 int uvhttp__fd_set_new(uvhttp__loop_t *loop);
-/* Lets the loop's libuv watch the set. Returns as uvhttp__loop_watch. */
-int uvhttp__fd_set_watch(struct uvhttp__fd_set *set, void (*on_readable)(void *arg), void *arg);
+/* Lets the loop's libuv watch the set. Returns as uvhttp__fd_watcher_open. */
+int uvhttp__fd_set_watch_by_uv(struct uvhttp__fd_set *set, void (*on_readable)(void *arg), void *arg);
 /* Nothing waits for a descriptor any more. */
 void uvhttp__fd_set_close(uvhttp__loop_t *loop);
 /* EPOLL_CTL_ADD or EPOLL_CTL_MOD. Returns 0 or UVHTTP_E_STATE (it is in the set), UVHTTP_E_INVALID (not for epoll),
@@ -229,7 +229,7 @@ int uvhttp__fd_set_change(struct uvhttp__fd_set *set, int operation, int fd, uin
                           unsigned what);
 /* Before the descriptor is closed: a copy of it would keep the entry in the set. Returns whether it is out of it. */
 bool uvhttp__fd_set_remove(struct uvhttp__fd_set *set, int fd);
-/* Waits up to `timeout_ms` (-1: for ever) and fills set->events, set->count and set->error. */
+/* Waits up to `timeout_ms` (-1: forever) and fills set->events, set->count and set->error. */
 void uvhttp__fd_set_poll(struct uvhttp__fd_set *set, int timeout_ms);
 /* What the event that is being looked at is about. */
 static inline void *uvhttp__fd_set_object(const struct uvhttp__fd_set *set) {

@@ -5,7 +5,7 @@
  * The shape that makes it cheap:
  * - Received bytes are lent: on_data sees them where the kernel put them and says how many it has consumed.
  * - What is sent in a turn is collected and handed to the kernel at the end of the turn, one operation per stream.
- * Bytes written into turn memory (uvhttp__loop_turn_alloc) are sent from there: no buffer per connection, no copy,
+ * Bytes written into turn memory (uvhttp__loop_iteration_alloc) are sent from there: no buffer per connection, no copy,
  * unless the kernel does not take them at once. Only then does the engine keep a copy.
  * - Nothing is called back inside a call: callbacks come from the loop's turn only. */
 #ifndef UVHTTP_SRC_IO_IO_H
@@ -141,7 +141,7 @@ typedef struct uvhttp__segment {
     const char *plain; /* memory that has to be encoded by the stream's filter, else NULL */
     int fd;            /* FILE only */
     uint8_t kind;      /* uvhttp__segment_kind_t */
-    uint8_t turn;      /* ITERATION only: 1 or 2, which half of its memory; else 0 */
+    uint8_t iteration; /* ITERATION only: 1 or 2, which half of its memory; else 0 */
 } uvhttp__segment_t;
 
 /* Bytes on the wire of a connection from which on nothing is pulled from the bodies of its exchanges. */
@@ -190,7 +190,7 @@ struct uvhttp__stream {
     uint32_t out_flying; /* segments at the head of the queue that the last hand-over gave to the kernel */
     uint32_t flags;      /* UVHTTP__STREAM_* */
     uint32_t held_size;  /* bytes kept for later delivery */
-    uint32_t out_taken;  /* bytes that the kernel took; wraps, and what is sent and forgotten at once is missing */
+    uint32_t out_sent;   /* bytes that the kernel took; wraps, and what is sent and forgotten at once is missing */
     uint32_t idle_since; /* the owner's, stands where padding would be: uvhttp__conn_idle; 0: not in worker->idle */
     /* Written by the functions of io_state.h only: */
     uint8_t read;  /* uvhttp__read_state_t */
@@ -202,12 +202,12 @@ struct uvhttp__stream {
 enum {
     /* What the kernel was asked for and has not answered. It answers in its own time, so each may be set in any state.
      * On io_uring it refers to the stream while one of the first five is set. */
-    UVHTTP__STREAM_READING = 1 << 0,     /* a receive is armed */
-    UVHTTP__STREAM_SENDING = 1 << 1,     /* a send that waits is in flight: the kernel reads the queue's memory */
-    UVHTTP__STREAM_POLLING_OUT = 1 << 2, /* it tells when the socket is writable */
-    UVHTTP__STREAM_CONNECTING = 1 << 3,  /* connect(2) goes on; output may be queued and FIN wanted meanwhile */
-    UVHTTP__STREAM_WATCHED = 1 << 4,     /* io_uring: a poll that tells of a reset only */
-    UVHTTP__STREAM_CANCELLING = 1 << 5,  /* io_uring: with READING: the receive is being cancelled */
+    UVHTTP__STREAM_READING = 1 << 0,       /* a receive is armed */
+    UVHTTP__STREAM_SENDING = 1 << 1,       /* a send that waits is in flight: the kernel reads the queue's memory */
+    UVHTTP__STREAM_POLLING_OUT = 1 << 2,   /* it tells when the socket is writable */
+    UVHTTP__STREAM_CONNECTING = 1 << 3,    /* connect(2) goes on; output may be queued and FIN wanted meanwhile */
+    UVHTTP__STREAM_POLLING_RESET = 1 << 4, /* io_uring: a poll that tells of a reset only */
+    UVHTTP__STREAM_CANCELLING = 1 << 5,    /* io_uring: with READING: the receive is being cancelled */
     UVHTTP__STREAM_FLUSHED = 1 << 6, /* io_uring: handed over in the last turn, outcome unknown until it is settled */
     /* What was received: */
     UVHTTP__STREAM_FIN = 1 << 7,           /* the peer's: kept bytes are delivered before it, so in any read state */
@@ -256,7 +256,7 @@ void uvhttp__stream_resume(uvhttp__stream_t *stream);
  * turn: data is turn memory of this turn, or static. copy: data is copied into turn memory. ref: data stays the
  * caller's and untouched until `release(arg)`, which is called exactly once, also on failure. Returns 0, UVHTTP_E_NOMEM
  * or UVHTTP_E_CLOSED (after having called release). */
-int uvhttp__stream_send_turn(uvhttp__stream_t *stream, const char *data, size_t size);
+int uvhttp__stream_send_iteration(uvhttp__stream_t *stream, const char *data, size_t size);
 int uvhttp__stream_send_copy(uvhttp__stream_t *stream, const char *data, size_t size);
 int uvhttp__stream_send_ref(uvhttp__stream_t *stream, const char *data, size_t size, uvhttp__release_cb release,
                             void *arg);
@@ -290,11 +290,11 @@ static inline uint32_t uvhttp__stream_out_size(const uvhttp__stream_t *stream) {
 }
 
 /* What the peer has taken, which its system has acknowledged; two system calls at most. */
-typedef struct uvhttp__taken {
+typedef struct uvhttp__acknowledged {
     uint32_t held;  /* bytes that the kernel holds for the peer; a Unix socket's: of its memory */
     uint32_t bytes; /* taken so far, a counter that wraps; only while some are held */
-} uvhttp__taken_t;
-uvhttp__taken_t uvhttp__stream_taken(const uvhttp__stream_t *stream);
+} uvhttp__acknowledged_t;
+uvhttp__acknowledged_t uvhttp__stream_acknowledged(const uvhttp__stream_t *stream);
 
 /* Ask for on_sent when all that is queued now (or later, until then) has been handed to the kernel. */
 void uvhttp__stream_notify_sent(uvhttp__stream_t *stream);
@@ -340,10 +340,10 @@ struct uvhttp__listener {
     const uvhttp__listener_ops_t *ops;
     uvhttp__list_t link; /* in loop->listeners */
     int fd;
-    uint32_t flags;      /* UVHTTP__LISTENER_* */
-    uint32_t burst;      /* connections that the last event of it was good for, at most ... */
-    uint32_t burst_turn; /* ... and when that was: loop->turn_number */
-    uint32_t failures;   /* of accepting, in a row, each about one connection */
+    uint32_t flags;           /* UVHTTP__LISTENER_* */
+    uint32_t burst;           /* connections that the last event of it was good for, at most ... */
+    uint32_t burst_iteration; /* ... and when that was: loop->iteration_number */
+    uint32_t failures;        /* of accepting, in a row, each about one connection */
 };
 
 enum {
@@ -368,20 +368,20 @@ void uvhttp__listener_close(uvhttp__listener_t *listener);
 typedef enum uvhttp__engine_kind {
     UVHTTP__ENGINE_AUTO,
     UVHTTP__ENGINE_URING,
-    UVHTTP__ENGINE_LIBUV
+    UVHTTP__ENGINE_EPOLL
 } uvhttp__engine_kind_t;
 
-/* Parses "auto", "uring", "libuv" (any case). Returns 0 or UVHTTP_E_INVALID. */
+/* Parses "auto", "uring", "epoll" (any case). Returns 0 or UVHTTP_E_INVALID. */
 int uvhttp__engine_parse(const char *text, uvhttp__engine_kind_t *kind);
 
 typedef struct uvhttp__loop_options {
     uvhttp__engine_kind_t engine;
-    struct uv_loop_s *host;        /* the application's loop to be a guest of; NULL: a loop of our own */
+    struct uv_loop_s *embedding;   /* the application's loop to be a guest of; NULL: a loop of our own */
     uint32_t receive_buffer_size;  /* bytes of one receive buffer */
     uint32_t receive_buffer_count; /* power of two, io_uring only */
     uvhttp__counters_t *counters;  /* this loop's shard; lives longer than the loop */
     uint32_t index;                /* among the loops of its owner */
-    void (*on_turn_end)(uvhttp__loop_t *loop, void *arg); /* before the loop waits; NULL: none */
+    void (*on_iteration_end)(uvhttp__loop_t *loop, void *arg); /* before the loop waits; NULL: none */
     /* The backend can neither send nor receive any more, which the log says. The callee closes the loop's streams and
      * listeners, which needs nothing of the kernel but close(2). NULL: a loop of our own stops. */
     void (*on_failed)(uvhttp__loop_t *loop, void *arg);
@@ -410,31 +410,32 @@ struct uvhttp__loop {
     uvhttp__slab_t segments;
     uvhttp__mpsc_t posts;
     struct uv_loop_s *uv; /* the application may use it on this thread */
-    void (*on_turn_end)(uvhttp__loop_t *loop, void *arg);
+    void (*on_iteration_end)(uvhttp__loop_t *loop, void *arg);
     void (*on_failed)(uvhttp__loop_t *loop, void *arg);
     void *arg;
-    char *turn_at, *turn_end;         /* free turn memory */
-    uint64_t flown_size;              /* bytes handed over that count as sent when the turn is settled */
-    struct uvhttp__turn_memory *turn; /* two halves: one is being filled, from the other the kernel may still read */
-    uvhttp__timer_t accept_timer;     /* tries parked listeners again */
-    uint64_t accept_told_ms;          /* when the log last told of a failure to accept; 0: never */
-    uint64_t timer_tick;              /* of the wheel, when the engine's timer is set to fire; UINT64_MAX: not set */
-    char reason[128];                 /* why this engine, for people */
+    char *iteration_at, *iteration_end; /* free turn memory */
+    uint64_t flown_size;                /* bytes handed over that count as sent when the turn is settled */
+    struct uvhttp__iteration_arena
+        *arena;                   /* two halves: one is being filled, from the other the kernel may still read */
+    uvhttp__timer_t accept_timer; /* tries parked listeners again */
+    uint64_t accept_reported_ms;  /* when the log last told of a failure to accept; 0: never */
+    uint64_t timer_tick;          /* of the wheel, when the engine's timer is set to fire; UINT64_MAX: not set */
+    char reason[128];             /* why this engine, for people */
     struct uvhttp__signals *signals;
     struct uvhttp__fd_set *waited; /* descriptors that epoll waits for; io_uring: NULL before the first */
     void *blocking;                /* what runs blocking work of this thread, for who knows its type; NULL: nothing */
-    char *filter_memory; /* UVHTTP__FILTER_INPUT_SIZE to decode into, a piece to encode from; NULL before a filter */
-    uint8_t turn_mark;   /* 1 or 2: which half of turn memory is being filled */
-    bool settle_due;     /* the loop must not wait: a stream in `settling` wants to know */
-    bool handing_over;   /* in the hand-over at the end of a turn */
+    char *filter_memory;    /* UVHTTP__FILTER_INPUT_SIZE to decode into, a piece to encode from; NULL before a filter */
+    uint8_t iteration_mark; /* 1 or 2: which half of turn memory is being filled */
+    bool settle_due;        /* the loop must not wait: a stream in `settling` wants to know */
+    bool handing_over;      /* in the hand-over at the end of a turn */
     bool held; /* io_uring: the kernel has yet to consume what was handed over: nothing is settled, handed over or told
                   to be closed before */
     bool stopping;
     bool is_guest;
     int failure; /* errno of what ended the backend; 0: none */
     uint32_t stream_count;
-    uint32_t turn_number; /* wraps */
-    uint32_t index;       /* among the loops of its owner */
+    uint32_t iteration_number; /* wraps */
+    uint32_t index;            /* among the loops of its owner */
 };
 
 /* Makes a loop. Called on any thread before it runs. `auto` falls back to libuv when the preflight of io_uring fails,
@@ -449,7 +450,7 @@ void uvhttp__loop_stop(uvhttp__loop_t *loop);
  * closed, then calls on_freed(arg) from the host loop (may be NULL). */
 void uvhttp__loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg);
 
-const char *uvhttp__loop_engine_name(const uvhttp__loop_t *loop); /* "io_uring" or "libuv" */
+const char *uvhttp__loop_engine_name(const uvhttp__loop_t *loop); /* "io_uring" or "epoll" */
 
 /* Whether all that was handed over is with the kernel: output that is in no queue has been sent. */
 static inline bool uvhttp__loop_is_current(const uvhttp__loop_t *loop) {
@@ -461,17 +462,17 @@ static inline bool uvhttp__loop_is_current(const uvhttp__loop_t *loop) {
 void uvhttp__loop_post(uvhttp__loop_t *loop, uvhttp__post_t *post);
 
 /* Memory for output, valid until it has been sent in this turn: `size` bytes, 1-aligned, contiguous; NULL if out of
- * memory. uvhttp__loop_turn_trim gives back the tail of the last allocation. */
-char *uvhttp__loop_turn_alloc_chunk(uvhttp__loop_t *loop, size_t size);
-static inline char *uvhttp__loop_turn_alloc(uvhttp__loop_t *loop, size_t size) {
-    if (__builtin_expect((size_t)(loop->turn_end - loop->turn_at) < size, 0))
-        return uvhttp__loop_turn_alloc_chunk(loop, size);
-    char *data = loop->turn_at;
-    loop->turn_at += size;
+ * memory. uvhttp__loop_iteration_trim gives back the tail of the last allocation. */
+char *uvhttp__loop_iteration_alloc_chunk(uvhttp__loop_t *loop, size_t size);
+static inline char *uvhttp__loop_iteration_alloc(uvhttp__loop_t *loop, size_t size) {
+    if (__builtin_expect((size_t)(loop->iteration_end - loop->iteration_at) < size, 0))
+        return uvhttp__loop_iteration_alloc_chunk(loop, size);
+    char *data = loop->iteration_at;
+    loop->iteration_at += size;
     return data;
 }
-static inline void uvhttp__loop_turn_trim(uvhttp__loop_t *loop, char *end) {
-    loop->turn_at = end;
+static inline void uvhttp__loop_iteration_trim(uvhttp__loop_t *loop, char *end) {
+    loop->iteration_at = end;
 }
 
 /* Calls `cb` on the loop for SIGINT and SIGTERM, until watch_stop. Loops of our own, from the thread that runs them.
@@ -490,10 +491,10 @@ void uvhttp__fine_timer_free(uvhttp__fine_timer_t *timer);
 /* Calls on_readable(arg) on the loop's thread, outside of a turn, while a descriptor that is not the loop's is
  * readable. After watch_close nothing is called, and the descriptor may be closed. The loop's thread, or before and
  * after it turns. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_IO. */
-typedef struct uvhttp__watch uvhttp__watch_t;
-int uvhttp__loop_watch(uvhttp__loop_t *loop, int fd, void (*on_readable)(void *arg), void *arg,
-                       uvhttp__watch_t **watch);
-void uvhttp__watch_close(uvhttp__watch_t *watch);
+typedef struct uvhttp__fd_watcher uvhttp__fd_watcher_t;
+int uvhttp__fd_watcher_open(uvhttp__loop_t *loop, int fd, void (*on_readable)(void *arg), void *arg,
+                            uvhttp__fd_watcher_t **watcher);
+void uvhttp__fd_watcher_close(uvhttp__fd_watcher_t *watcher);
 
 enum { UVHTTP__FD_READABLE = 1, UVHTTP__FD_WRITABLE = 2 };
 

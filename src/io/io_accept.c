@@ -23,9 +23,9 @@ void uvhttp__listener_give_place(uvhttp__listener_t *listener) {
 /* One connection, and twice as many each time that more still wait in the iteration that follows: the wait of the loop
  * tells whether there are more at no cost, an accept4 that finds none is a system call. */
 static uint32_t next_burst(uvhttp__listener_t *listener) {
-    uint32_t turn = listener->loop->turn_number;
-    bool more = listener->burst > 0 && turn - listener->burst_turn == 1;
-    listener->burst_turn = turn;
+    uint32_t iteration = listener->loop->iteration_number;
+    bool more = listener->burst > 0 && iteration - listener->burst_iteration == 1;
+    listener->burst_iteration = iteration;
     listener->burst = !more ? 1 : listener->burst < BURST_MAX ? listener->burst * 2 : BURST_MAX;
     return listener->burst;
 }
@@ -83,9 +83,9 @@ void uvhttp__listener_close(uvhttp__listener_t *listener) {
 }
 
 enum {
-    BACKLOG_TAKEN_MAX = 4096, /* the kernel's bound of a backlog, net.core.somaxconn, as it is delivered */
-    ACCEPT_FAILURES_MAX = 16, /* in a row, each about one connection: then it is not the connections */
-    ACCEPT_TELL_MS = 10000,
+    BACKLOG_ACCEPT_MAX = 4096, /* the kernel's bound of a backlog, net.core.somaxconn, as it is delivered */
+    ACCEPT_FAILURES_MAX = 16,  /* in a row, each about one connection: then it is not the connections */
+    ACCEPT_REPORT_MS = 10000,
 };
 
 /* Errors of accept(2) that concern the connection, not the listener: the next one may be fine. */
@@ -114,13 +114,13 @@ void uvhttp__listener_closed_due(uvhttp__listener_t *listener) {
 static uint32_t backlog_size(int fd) {
     struct tcp_info info;
     socklen_t size = sizeof info;
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return BACKLOG_TAKEN_MAX;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return BACKLOG_ACCEPT_MAX;
     return info.tcpi_unacked; /* that is what it says of a listening socket */
 }
 
 /* Closing a listening socket resets the connections in its backlog, whose clients may have sent requests already: they
  * are accepted first. Those that come meanwhile are as late as those that come after the close: clients that connect
- * as fast as they are accepted would keep the loop here for ever. */
+ * as fast as they are accepted would keep the loop here forever. */
 void uvhttp__listener_take_backlog(uvhttp__listener_t *listener) {
     int flags = fcntl(listener->fd, F_GETFL);
     if (flags < 0 || fcntl(listener->fd, F_SETFL, flags | O_NONBLOCK) != 0) return;
@@ -141,10 +141,10 @@ void uvhttp__listener_take_backlog(uvhttp__listener_t *listener) {
     }
 }
 
-static void tell_accept(uvhttp__listener_t *listener, int error_number) {
+static void report_accept(uvhttp__listener_t *listener, int error_number) {
     uvhttp__loop_t *loop = listener->loop;
-    if (loop->accept_told_ms > 0 && loop->now_ms < loop->accept_told_ms + ACCEPT_TELL_MS) return;
-    loop->accept_told_ms = loop->now_ms;
+    if (loop->accept_reported_ms > 0 && loop->now_ms < loop->accept_reported_ms + ACCEPT_REPORT_MS) return;
+    loop->accept_reported_ms = loop->now_ms;
     UVHTTP_LOG_WARN(
         "io: connections cannot be accepted (%s): they wait in the backlog, and it is tried again every %d ms "
         "(counter accept_errors)",
@@ -158,7 +158,7 @@ bool uvhttp__listener_failed(uvhttp__listener_t *listener, int error_number) {
     if (!(listener->flags & UVHTTP__LISTENER_PARKED)) uvhttp__counters_add(loop->counters, accept_paused, 1);
     listener->flags |= UVHTTP__LISTENER_PARKED;
     listener->failures = 0;
-    tell_accept(listener, error_number);
+    report_accept(listener, error_number);
     uvhttp__timer_set(&loop->wheel, &loop->accept_timer, loop->now_ms + UVHTTP__ACCEPT_RETRY_MS);
     bool descriptors = error_number == EMFILE || error_number == ENFILE;
     bool memory = error_number == ENOMEM || error_number == ENOBUFS;

@@ -276,7 +276,7 @@ static int bind_and_listen(const uvhttp__endpoint_t *endpoint, int backlog, bool
     return 0;
 }
 
-/* Only a listening stream socket will do: accept on anything else would fail for ever. */
+/* Only a listening stream socket will do: accept on anything else would fail forever. */
 static int check_inherited(int fd) {
     int type = 0;
     int listening = 0;

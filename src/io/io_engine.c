@@ -9,7 +9,7 @@ int uvhttp__engine_parse(const char *text, uvhttp__engine_kind_t *kind) {
     static const struct {
         const char *name;
         uvhttp__engine_kind_t kind;
-    } names[] = {{"auto", UVHTTP__ENGINE_AUTO}, {"uring", UVHTTP__ENGINE_URING}, {"libuv", UVHTTP__ENGINE_LIBUV}};
+    } names[] = {{"auto", UVHTTP__ENGINE_AUTO}, {"uring", UVHTTP__ENGINE_URING}, {"libuv", UVHTTP__ENGINE_EPOLL}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcasecmp(text, names[i].name) != 0) continue;
         *kind = names[i].kind;
@@ -28,7 +28,7 @@ static int new_with(const uvhttp__engine_t *engine, const uvhttp__loop_options_t
 int uvhttp__loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop) {
     char why[128] = "this build has no io_uring";
     *loop = NULL;
-    if (options->engine == UVHTTP__ENGINE_LIBUV) return new_with(&uvhttp__engine_libuv, options, "asked for", loop);
+    if (options->engine == UVHTTP__ENGINE_EPOLL) return new_with(&uvhttp__engine_epoll, options, "asked for", loop);
 #if UVHTTP_WITH_URING
     if (uvhttp__engine_uring.preflight(why, sizeof why)) {
         bool asked = options->engine == UVHTTP__ENGINE_URING;
@@ -41,7 +41,7 @@ int uvhttp__loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loo
         UVHTTP_LOG_ERROR("io: engine io_uring is not available: %s", why);
         return UVHTTP_E_UNSUPPORTED;
     }
-    return new_with(&uvhttp__engine_libuv, options, why, loop);
+    return new_with(&uvhttp__engine_epoll, options, why, loop);
 }
 
 void uvhttp__loop_run(uvhttp__loop_t *loop) {

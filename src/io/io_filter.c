@@ -37,15 +37,15 @@ int uvhttp__filter_put(uvhttp__stream_t *stream, const char *data, size_t size) 
     if (!may_put(stream)) return UVHTTP_E_CLOSED;
     uvhttp__segment_t *before = NULL;
     for (uvhttp__segment_t *s = stream->out_first; s && s->data; s = s->next) before = s;
-    char *copy = uvhttp__loop_turn_alloc(loop, size);
+    char *copy = uvhttp__loop_iteration_alloc(loop, size);
     if (!copy) return UVHTTP_E_NOMEM;
     memcpy(copy, data, size);
-    if (before && before->turn == loop->turn_mark && before->data + before->size == copy) {
+    if (before && before->iteration == loop->iteration_mark && before->data + before->size == copy) {
         before->size += size;
         uvhttp__out_size_add(stream, size);
         return UVHTTP_OK;
     }
-    uvhttp__segment_t *segment = uvhttp__segment_of_turn(loop, copy, size);
+    uvhttp__segment_t *segment = uvhttp__segment_of_iteration(loop, copy, size);
     if (!segment) return UVHTTP_E_NOMEM;
     uvhttp__segment_t *behind = before ? before->next : stream->out_first;
     if (!behind) {

@@ -41,7 +41,7 @@ static bool watchers_changed(const uv_loop_t *uv) {
     return first != (const void *)&uv->watcher_queue;
 }
 
-int uvhttp__inner_turn(uvhttp__inner_t *inner) {
+int uvhttp__inner_iteration(uvhttp__inner_t *inner) {
     uv_loop_t *uv = &inner->uv;
     if (!inner->due && !uv_loop_alive(uv) && !watchers_changed(uv)) return -1;
     uv_update_time(uv);

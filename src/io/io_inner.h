@@ -15,8 +15,8 @@ typedef struct uvhttp__inner {
 
 /* Returns 0, UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS or UVHTTP_E_IO. */
 int uvhttp__inner_open(uvhttp__inner_t *inner);
-/* Gives it a turn when it has something to do. Returns how long the loop may wait for it: ms, or -1 for ever. */
-int uvhttp__inner_turn(uvhttp__inner_t *inner);
+/* Gives it a turn when it has something to do. Returns how long the loop may wait for it: ms, or -1 forever. */
+int uvhttp__inner_iteration(uvhttp__inner_t *inner);
 /* Does nothing if it is not open. Returns false, and says so in the log, when the application has left handles open. */
 bool uvhttp__inner_close(uvhttp__inner_t *inner);
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "io/engine.h"
 #include "obs/log.h"
 
@@ -37,7 +37,7 @@ static void settle(uvhttp__stream_t *stream) {
     } else if (stream->out_first) {
         /* What one hand-over could not gather stands in memory of the last turn, which ends here. What this turn has
          * queued already stays where it is, until the hand-over at its end. */
-        if (uvhttp__out_keep_half(stream, UVHTTP__TURN_OTHER(stream->loop->turn_mark)) != UVHTTP_OK)
+        if (uvhttp__out_keep_half(stream, UVHTTP__ITERATION_OTHER(stream->loop->iteration_mark)) != UVHTTP_OK)
             uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
         else
             uvhttp__out_mark_dirty(stream);
@@ -134,7 +134,7 @@ UVHTTP__HOT bool uvhttp__stream_received(uvhttp__stream_t *stream, const char *d
     return stream->held_size < UVHTTP__HELD_MAX;
 }
 
-static void tell_fin(uvhttp__stream_t *stream) {
+static void notify_fin(uvhttp__stream_t *stream) {
     assert(!stream->held);
     uvhttp__read_to(stream, UVHTTP__READ_ENDED);
     stream->ops->on_end(stream, UVHTTP_OK);
@@ -157,7 +157,7 @@ void uvhttp__stream_break(uvhttp__stream_t *stream) {
     uvhttp__list_remove(&stream->ready);
 }
 
-/* That the connection broke is told after a FIN, too: who still sends would wait for ever. */
+/* That the connection broke is told after a FIN, too: who still sends would wait forever. */
 void uvhttp__stream_ended(uvhttp__stream_t *stream, int status) {
     if (uvhttp__stream_is_over(stream)) return;
     if (status != UVHTTP_OK) {
@@ -166,7 +166,7 @@ void uvhttp__stream_ended(uvhttp__stream_t *stream, int status) {
         return;
     }
     stream->flags |= UVHTTP__STREAM_FIN;
-    if (stream->read == UVHTTP__READ_OPEN) tell_fin(stream);
+    if (stream->read == UVHTTP__READ_OPEN) notify_fin(stream);
 }
 
 UVHTTP__HOT void uvhttp__stream_resume(uvhttp__stream_t *stream) {
@@ -203,7 +203,7 @@ static void deliver_held(uvhttp__stream_t *stream) {
         if (stream->read == UVHTTP__READ_PAUSED) return; /* the filter has some left */
     }
     if (stream->flags & UVHTTP__STREAM_FIN)
-        tell_fin(stream);
+        notify_fin(stream);
     else if (!(stream->flags & UVHTTP__STREAM_READING) && stream->loop->engine->read_start(stream) != UVHTTP_OK)
         uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
 }
@@ -259,11 +259,11 @@ void uvhttp__stream_closed_due(uvhttp__stream_t *stream) {
 
 /* --- the turn --- */
 
-UVHTTP__HOT void uvhttp__turn_begin(uvhttp__loop_t *loop) {
+UVHTTP__HOT void uvhttp__iteration_begin(uvhttp__loop_t *loop) {
     loop->now_ns = uvhttp__clock_ns();
     loop->now_ms = loop->now_ns / 1000000u;
-    loop->turn_number++;
-    uvhttp__counters_add(loop->counters, engine_turns, 1);
+    loop->iteration_number++;
+    uvhttp__counters_add(loop->counters, engine_iterations, 1);
 }
 
 /* Only those that are ready now: a stream that is not done goes to the back and waits for the next turn. */
@@ -275,7 +275,7 @@ static void deliver_ready(uvhttp__loop_t *loop) {
         deliver_held(UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, ready));
 }
 
-static void tell_closed(uvhttp__loop_t *loop) {
+static void notify_closed(uvhttp__loop_t *loop) {
     bool any = false;
     for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&loop->closed)); any = true) {
         uvhttp__stream_t *stream = UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, dirty);
@@ -306,7 +306,7 @@ static void keep_late_output(uvhttp__loop_t *loop) {
     uvhttp__list_splice(&loop->dirty, &late);
 }
 
-static void hand_over(uvhttp__loop_t *loop) {
+static void flush(uvhttp__loop_t *loop) {
     uvhttp__list_t due;
     uvhttp__list_init(&due);
     uvhttp__list_splice(&due, &loop->dirty);
@@ -316,14 +316,14 @@ static void hand_over(uvhttp__loop_t *loop) {
         if (!stream->out_first)
             uvhttp__out_progress(stream);
         else if (!(stream->flags & (UVHTTP__STREAM_SENDING | UVHTTP__STREAM_POLLING_OUT | UVHTTP__STREAM_CONNECTING)))
-            loop->engine->hand_over(stream);
+            loop->engine->flush(stream);
         else if (uvhttp__out_keep(stream) != UVHTTP_OK)
             uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
     }
     if (__builtin_expect(!uvhttp__list_empty(&loop->dirty), 0)) keep_late_output(loop);
 }
 
-UVHTTP__HOT void uvhttp__turn_settle(uvhttp__loop_t *loop) {
+UVHTTP__HOT void uvhttp__iteration_settle(uvhttp__loop_t *loop) {
     loop->settle_due = false;
     uvhttp__list_t settling;
     uvhttp__list_init(&settling);
@@ -332,22 +332,22 @@ UVHTTP__HOT void uvhttp__turn_settle(uvhttp__loop_t *loop) {
         settle(UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, dirty));
     uvhttp__counters_add(loop->counters, bytes_sent, loop->flown_size);
     loop->flown_size = 0;
-    uvhttp__turn_memory_sent(loop);
+    uvhttp__iteration_arena_sent(loop);
 }
 
-UVHTTP__HOT void uvhttp__turn_end(uvhttp__loop_t *loop) {
+UVHTTP__HOT void uvhttp__iteration_end(uvhttp__loop_t *loop) {
     /* A plain send that the kernel has yet to consume points at its stream. */
-    if (__builtin_expect(!loop->held || loop->failure, 1)) tell_closed(loop);
+    if (__builtin_expect(!loop->held || loop->failure, 1)) notify_closed(loop);
     if (!uvhttp__mpsc_empty(&loop->posts)) uvhttp__posts_run(loop);
     /* Before the timers: who has something to be given is not idle, however late this turn is. */
     if (!uvhttp__list_empty(&loop->ready)) deliver_ready(loop);
-    uvhttp__wheel_advance(&loop->wheel, loop->now_ns / UVHTTP__TICK_NS, UVHTTP__TURN_TIMERS_MAX);
-    if (loop->on_turn_end) loop->on_turn_end(loop, loop->arg);
+    uvhttp__wheel_advance(&loop->wheel, loop->now_ns / UVHTTP__TICK_NS, UVHTTP__ITERATION_TIMERS_MAX);
+    if (loop->on_iteration_end) loop->on_iteration_end(loop, loop->arg);
     if (__builtin_expect(loop->held, 0)) return; /* the other half of turn memory is not free yet */
     loop->handing_over = true;
-    hand_over(loop);
+    flush(loop);
     loop->handing_over = false;
-    uvhttp__turn_memory_flip(loop);
+    uvhttp__iteration_arena_flip(loop);
 }
 
 /* --- life of a loop --- */
@@ -356,12 +356,12 @@ int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, cons
     *loop = (uvhttp__loop_t){.engine = engine,
                              .counters = options->counters,
                              .index = options->index,
-                             .on_turn_end = options->on_turn_end,
+                             .on_iteration_end = options->on_iteration_end,
                              .on_failed = options->on_failed,
                              .arg = options->arg,
-                             .is_guest = options->host != NULL,
+                             .is_guest = options->embedding != NULL,
                              .timer_tick = UINT64_MAX};
-    if (uvhttp__turn_memory_init(loop) != UVHTTP_OK) return UVHTTP_E_NOMEM;
+    if (uvhttp__iteration_arena_init(loop) != UVHTTP_OK) return UVHTTP_E_NOMEM;
     loop->now_ns = uvhttp__clock_ns();
     loop->now_ms = loop->now_ns / 1000000u;
     uvhttp__list_init(&loop->dirty);
@@ -381,5 +381,5 @@ void uvhttp__loop_deinit(uvhttp__loop_t *loop) {
     uvhttp__slab_deinit(&loop->segments);
     uvhttp__free(loop->waited);
     uvhttp__free(loop->filter_memory);
-    uvhttp__turn_memory_deinit(loop);
+    uvhttp__iteration_arena_deinit(loop);
 }

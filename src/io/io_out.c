@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "io/engine.h"
 
 void uvhttp__segment_release(uvhttp__loop_t *loop, uvhttp__segment_t *segment) {
-    if (segment->turn) return; /* it goes with its iteration */
+    if (segment->iteration) return; /* it goes with its iteration */
     if (segment->release) segment->release(segment->arg);
     uvhttp__slab_free(&loop->segments, segment);
 }
@@ -78,20 +78,20 @@ static int enqueue(uvhttp__stream_t *stream, const uvhttp__segment_t *model) {
     return UVHTTP_OK;
 }
 
-UVHTTP__HOT int uvhttp__stream_send_turn(uvhttp__stream_t *stream, const char *data, size_t size) {
+UVHTTP__HOT int uvhttp__stream_send_iteration(uvhttp__stream_t *stream, const char *data, size_t size) {
     if (!can_send(stream)) return UVHTTP_E_CLOSED;
     if (size == 0) return UVHTTP_OK;
     uvhttp__segment_t *last = stream->out_last;
     /* Answers of one batch stand one after the other in turn memory: one segment serves them all. What the last turn
      * handed over stands in the other half, so that what is continued here has not been handed over, unless that is
      * happening now. */
-    if (last && last->turn == stream->loop->turn_mark && !uvhttp__stream_encodes(stream) &&
+    if (last && last->iteration == stream->loop->iteration_mark && !uvhttp__stream_encodes(stream) &&
         last->data + last->size == data && !stream->loop->handing_over) {
         last->size += size;
         uvhttp__out_size_add(stream, size);
         return UVHTTP_OK;
     }
-    uvhttp__segment_t *segment = uvhttp__segment_of_turn(stream->loop, data, size);
+    uvhttp__segment_t *segment = uvhttp__segment_of_iteration(stream->loop, data, size);
     if (!segment) return UVHTTP_E_NOMEM;
     append(stream, segment);
     return UVHTTP_OK;
@@ -99,10 +99,10 @@ UVHTTP__HOT int uvhttp__stream_send_turn(uvhttp__stream_t *stream, const char *d
 
 int uvhttp__stream_send_copy(uvhttp__stream_t *stream, const char *data, size_t size) {
     if (!can_send(stream)) return UVHTTP_E_CLOSED;
-    char *copy = uvhttp__loop_turn_alloc(stream->loop, size);
+    char *copy = uvhttp__loop_iteration_alloc(stream->loop, size);
     if (!copy) return UVHTTP_E_NOMEM;
     memcpy(copy, data, size);
-    return uvhttp__stream_send_turn(stream, copy, size);
+    return uvhttp__stream_send_iteration(stream, copy, size);
 }
 
 int uvhttp__stream_send_ref(uvhttp__stream_t *stream, const char *data, size_t size, uvhttp__release_cb release,
@@ -137,7 +137,7 @@ int uvhttp__out_gather(const uvhttp__stream_t *stream, struct iovec *iov, int ma
 
 void uvhttp__out_advance(uvhttp__stream_t *stream, size_t size) {
     uvhttp__counters_add(stream->loop->counters, bytes_sent, size);
-    stream->out_taken += (uint32_t)size;
+    stream->out_sent += (uint32_t)size;
     size_t left = size;
     while (left > 0) {
         uvhttp__segment_t *first = stream->out_first;
@@ -157,7 +157,7 @@ void uvhttp__out_advance(uvhttp__stream_t *stream, size_t size) {
 int uvhttp__out_keep_half(uvhttp__stream_t *stream, uint8_t mark) {
     for (uvhttp__segment_t **at = &stream->out_first; *at; at = &(*at)->next) {
         const uvhttp__segment_t *s = *at;
-        if (!s->turn || (mark && s->turn != mark)) continue;
+        if (!s->iteration || (mark && s->iteration != mark)) continue;
         uvhttp__segment_t *kept = uvhttp__slab_alloc(&stream->loop->segments);
         char *copy = kept ? uvhttp__malloc((size_t)s->size) : NULL;
         if (!copy) {
@@ -167,7 +167,7 @@ int uvhttp__out_keep_half(uvhttp__stream_t *stream, uint8_t mark) {
         *kept = *s;
         *(s->data ? &kept->data : &kept->plain) = memcpy(copy, s->data ? s->data : s->plain, (size_t)s->size);
         kept->kind = UVHTTP__SEGMENT_MEMORY;
-        kept->turn = 0;
+        kept->iteration = 0;
         kept->release = uvhttp__free;
         kept->arg = copy;
         if (stream->out_last == s) stream->out_last = kept;
@@ -196,7 +196,7 @@ void uvhttp__out_drop(uvhttp__stream_t *stream) {
 static void drop_unkept(uvhttp__stream_t *stream) {
     stream->out_last = NULL;
     for (uvhttp__segment_t **at = &stream->out_first; *at;) {
-        if ((*at)->turn) {
+        if ((*at)->iteration) {
             *at = (*at)->next;
         } else {
             stream->out_last = *at;
@@ -226,7 +226,7 @@ void uvhttp__out_drop_flown(uvhttp__stream_t *stream) {
     }
     if (sent == 0) return;
     uvhttp__counters_add(stream->loop->counters, bytes_sent, sent);
-    stream->out_taken += (uint32_t)sent;
+    stream->out_sent += (uint32_t)sent;
     uvhttp__out_size_remove(stream, sent);
 }
 

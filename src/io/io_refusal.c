@@ -9,11 +9,11 @@
 enum {
     RETRY_MS_MAX = 20,
     REFUSALS_MIN = 8, /* however long it took: a process that was stopped for a while has not tried */
-    TELL_AFTER = 8,   /* refusals in a row, about 50 ms */
+    REPORT_AFTER = 8, /* refusals in a row, about 50 ms */
 };
 #define MAY_PASS_NS_MAX UINT64_C(10000000000) /* lack of memory and the like */
 #define FORBIDDEN_NS_MAX UINT64_C(1000000000) /* errors that are not known to pass: EPERM, EINVAL, ... */
-#define TELL_INTERVAL_NS UINT64_C(10000000000)
+#define REPORT_INTERVAL_NS UINT64_C(10000000000)
 
 static bool may_pass(int error_number) {
     switch (error_number) {
@@ -26,10 +26,10 @@ static bool may_pass(int error_number) {
     }
 }
 
-static void tell(uvhttp__refusals_t *refusals, const char *call, int error_number, uint64_t now_ns) {
-    if (refusals->count != TELL_AFTER) return;
-    if (refusals->told_ns > 0 && now_ns < refusals->told_ns + TELL_INTERVAL_NS) return;
-    refusals->told_ns = now_ns;
+static void report(uvhttp__refusals_t *refusals, const char *call, int error_number, uint64_t now_ns) {
+    if (refusals->count != REPORT_AFTER) return;
+    if (refusals->reported_ns > 0 && now_ns < refusals->reported_ns + REPORT_INTERVAL_NS) return;
+    refusals->reported_ns = now_ns;
     UVHTTP_LOG_WARN("io: the kernel refuses %s (%s): nothing is lost, it is tried again (counter engine_refusals)",
                     call, strerrordesc_np(error_number));
 }
@@ -45,7 +45,7 @@ bool uvhttp__refusals_add(uvhttp__refusals_t *refusals, uvhttp__loop_t *loop, co
         refusals->forbidden_since_ns = 0;
     else if (refusals->forbidden_since_ns == 0)
         refusals->forbidden_since_ns = now_ns;
-    tell(refusals, call, error_number, now_ns);
+    report(refusals, call, error_number, now_ns);
     if (refusals->count < REFUSALS_MIN) return false;
     return now_ns - refusals->since_ns >= MAY_PASS_NS_MAX ||
            (refusals->forbidden_since_ns > 0 && now_ns - refusals->forbidden_since_ns >= FORBIDDEN_NS_MAX);

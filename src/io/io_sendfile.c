@@ -58,7 +58,7 @@ static int file_failed(uvhttp__stream_t *stream, const uvhttp__segment_t *file, 
 
 static int send_share_of_file(uvhttp__stream_t *stream) {
     const uvhttp__segment_t *file = stream->out_first;
-    for (uint64_t share = UVHTTP__FILE_TURN_MAX; share > 0;) {
+    for (uint64_t share = UVHTTP__FILE_ITERATION_MAX; share > 0;) {
         off_t offset = (off_t)file->offset;
         size_t want = (size_t)(file->size < share ? file->size : share);
         ssize_t sent = sendfile(stream->fd, file->fd, &offset, want);
@@ -74,7 +74,7 @@ static int send_share_of_file(uvhttp__stream_t *stream) {
 }
 
 /* FIN follows this segment. */
-static int send_last_words(uvhttp__stream_t *stream) {
+static int send_close_notify(uvhttp__stream_t *stream) {
     int status = stream->filter->ops->pass_end(stream);
     if (status != UVHTTP_OK) return status;
     uvhttp__segment_t *end = stream->out_first;
@@ -85,7 +85,7 @@ static int send_last_words(uvhttp__stream_t *stream) {
 }
 
 int uvhttp__out_sendfile(uvhttp__stream_t *stream) {
-    if (stream->out_first->kind == UVHTTP__SEGMENT_CONTROL) return send_last_words(stream);
+    if (stream->out_first->kind == UVHTTP__SEGMENT_CONTROL) return send_close_notify(stream);
     if (!stream->loop->is_guest) return send_share_of_file(stream);
     uvhttp__pipe_guard_t guard;
     uvhttp__pipe_block(&guard);

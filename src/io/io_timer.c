@@ -17,7 +17,7 @@ void uvhttp__guest_arm_timer(uvhttp__loop_t *loop, uv_timer_t *timer, uv_timer_c
 }
 
 struct uvhttp__fine_timer {
-    uvhttp__watch_t *watch;
+    uvhttp__fd_watcher_t *watcher;
     int fd;
 };
 
@@ -30,7 +30,8 @@ int uvhttp__fine_timer_new(uvhttp__loop_t *loop, uvhttp__fine_timer_t **timer) {
     uvhttp__fine_timer_t *made = uvhttp__calloc(1, sizeof *made);
     if (!made) return UVHTTP_E_NOMEM;
     made->fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    int status = made->fd < 0 ? UVHTTP_E_IO : uvhttp__loop_watch(loop, made->fd, on_readable, made, &made->watch);
+    int status =
+        made->fd < 0 ? UVHTTP_E_IO : uvhttp__fd_watcher_open(loop, made->fd, on_readable, made, &made->watcher);
     if (status == UVHTTP_OK) {
         *timer = made;
         return UVHTTP_OK;
@@ -47,7 +48,7 @@ void uvhttp__fine_timer_set(uvhttp__fine_timer_t *timer, uint64_t deadline_ns) {
 }
 
 void uvhttp__fine_timer_free(uvhttp__fine_timer_t *timer) {
-    uvhttp__watch_close(timer->watch);
+    uvhttp__fd_watcher_close(timer->watcher);
     close(timer->fd);
     uvhttp__free(timer);
 }

@@ -6,14 +6,14 @@
  * with MSG_DONTWAIT | MSG_WAITALL and CQE_SKIP_SUCCESS. The kernel tries it when it consumes the entry and never again:
  * either all bytes are taken and nothing is said, or a completion with the bytes taken, -EAGAIN or an error is in the
  * queue when the call returns. So once the kernel's head of the submission queue has passed the entry and all
- * completions have been seen, silence means sent (uvhttp__turn_settle), turn memory can be used again, and no
+ * completions have been seen, silence means sent (uvhttp__iteration_settle), turn memory can be used again, and no
  * completion woke the loop that waits in the same call. An entry that was not consumed, because the call was refused,
  * is sent by a later call from the memory that it refers to: io_uring_submit.c holds the loop until then. Only what was
  * not taken at once is sent by an ordinary asynchronous send from a copy. A plain answer, for whose end nobody waits,
  * is not even looked at again: it leaves the queue when it is handed over, and comes back with the completion that says
  * otherwise. */
 #include "io/io_uring.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "base/sanitize.h"
 
 #include <assert.h>
@@ -39,7 +39,7 @@ static void silent(struct io_uring_sqe *sqe) {
 
 #define IN_KERNEL                                                                                                      \
     (UVHTTP__STREAM_READING | UVHTTP__STREAM_SENDING | UVHTTP__STREAM_POLLING_OUT | UVHTTP__STREAM_CONNECTING |        \
-     UVHTTP__STREAM_WATCHED)
+     UVHTTP__STREAM_POLLING_RESET)
 
 /* ThreadSanitizer does not see what the ring closes, and takes the next use of the descriptor's number for a race. */
 static void close_descriptor(const uvhttp__stream_t *stream) {
@@ -109,12 +109,12 @@ void uvhttp__uring_read_stop(uvhttp__stream_t *stream) {
 }
 
 /* Where the receive would not tell of a reset: a poll for no event reports errors all the same. */
-static void watch(uvhttp__stream_t *stream) {
-    if ((stream->flags & (UVHTTP__STREAM_WATCHED | UVHTTP__STREAM_FIN)) || uvhttp__stream_is_over(stream)) return;
-    stream->flags |= UVHTTP__STREAM_WATCHED;
+static void poll_reset(uvhttp__stream_t *stream) {
+    if ((stream->flags & (UVHTTP__STREAM_POLLING_RESET | UVHTTP__STREAM_FIN)) || uvhttp__stream_is_over(stream)) return;
+    stream->flags |= UVHTTP__STREAM_POLLING_RESET;
     struct io_uring_sqe *sqe = sqe_of(stream);
     io_uring_prep_poll_add(sqe, stream->fd, 0);
-    sqe->user_data = data_of(stream, UVHTTP__URING_WATCH);
+    sqe->user_data = data_of(stream, UVHTTP__URING_POLL_RESET);
 }
 
 static void broke(uvhttp__stream_t *stream, int error_number, bool sending) {
@@ -122,8 +122,8 @@ static void broke(uvhttp__stream_t *stream, int error_number, bool sending) {
     uvhttp__stream_ended(stream, UVHTTP_E_ABORTED);
 }
 
-static void on_watch(uvhttp__stream_t *stream, int events) {
-    stream->flags &= ~(uint32_t)UVHTTP__STREAM_WATCHED;
+static void on_poll_reset(uvhttp__stream_t *stream, int events) {
+    stream->flags &= ~(uint32_t)UVHTTP__STREAM_POLLING_RESET;
     if (uvhttp__stream_is_closing(stream))
         uvhttp__uring_close(stream);
     else if (events > 0 && (events & POLLERR))
@@ -184,12 +184,12 @@ static void on_receive(uvhttp__uring_t *uring, uvhttp__stream_t *stream, int res
         broke(stream, -result, false);
     } else if (stream->held_size >= UVHTTP__HELD_MAX) {
         uvhttp__uring_read_stop(stream);
-        watch(stream);
+        poll_reset(stream);
     } else {
         (void)uvhttp__uring_read_start(stream); /* unless it is armed still */
         /* A reset that comes together with the last bytes before it does not wake the receive (pitfall 11). The kernel
          * says whether there is more after these bytes, but an error does not count as more. */
-        if (result > 0 && !(flags & IORING_CQE_F_SOCK_NONEMPTY) && !will_send(stream)) watch(stream);
+        if (result > 0 && !(flags & IORING_CQE_F_SOCK_NONEMPTY) && !will_send(stream)) poll_reset(stream);
     }
 }
 
@@ -207,7 +207,7 @@ UVHTTP__HOT static void prepare_send(uvhttp__stream_t *stream, struct io_uring_s
         return;
     }
     /* The kernel copies header and vector when it takes the entry; turn memory lasts until then. */
-    char *memory = uvhttp__loop_turn_alloc(
+    char *memory = uvhttp__loop_iteration_alloc(
         stream->loop, sizeof(struct msghdr) + UVHTTP__OUT_IOV_MAX * sizeof(struct iovec) + _Alignof(struct msghdr));
     if (!memory) {
         io_uring_prep_send(sqe, stream->fd, first->data, (size_t)first->size, flags);
@@ -219,7 +219,7 @@ UVHTTP__HOT static void prepare_send(uvhttp__stream_t *stream, struct io_uring_s
     struct iovec *iov = (void *)(message + 1);
     size_t size;
     int count = uvhttp__out_gather(stream, iov, UVHTTP__OUT_IOV_MAX, &size);
-    uvhttp__loop_turn_trim(stream->loop, (char *)(iov + count));
+    uvhttp__loop_iteration_trim(stream->loop, (char *)(iov + count));
     *message = (struct msghdr){.msg_iov = iov, .msg_iovlen = (size_t)count};
     io_uring_prep_sendmsg(sqe, stream->fd, message, (unsigned)flags);
     *segments = (uint32_t)count;
@@ -274,11 +274,11 @@ static bool make_memory(uvhttp__stream_t *stream) {
 
 UVHTTP__HOT static bool is_plain(const uvhttp__stream_t *stream) {
     const uvhttp__segment_t *first = stream->out_first;
-    return first->turn && !first->next && !stream->filter && !uvhttp__stream_outcome_wanted(stream);
+    return first->iteration && !first->next && !stream->filter && !uvhttp__stream_outcome_wanted(stream);
 }
 
 /* The segment stays as it is until the next turn has been drained, for on_send_plain. */
-UVHTTP__HOT static void hand_over_plain(uvhttp__stream_t *stream) {
+UVHTTP__HOT static void flush_plain(uvhttp__stream_t *stream) {
     uvhttp__segment_t *segment = stream->out_first;
     segment->arg = stream;
     struct io_uring_sqe *sqe = sqe_of(stream);
@@ -290,9 +290,9 @@ UVHTTP__HOT static void hand_over_plain(uvhttp__stream_t *stream) {
     stream->out_size = 0;
 }
 
-UVHTTP__HOT void uvhttp__uring_hand_over(uvhttp__stream_t *stream) {
+UVHTTP__HOT void uvhttp__uring_flush(uvhttp__stream_t *stream) {
     if (is_plain(stream)) {
-        hand_over_plain(stream);
+        flush_plain(stream);
         return;
     }
     if ((!stream->out_first->data || stream->filter) && !make_memory(stream)) return;
@@ -304,7 +304,7 @@ UVHTTP__HOT void uvhttp__uring_hand_over(uvhttp__stream_t *stream) {
     uvhttp__loop_t *loop = stream->loop;
     uvhttp__list_push_back(&loop->settling, &stream->dirty);
     /* Somebody waits for the outcome, or there is more to hand over: come back at once instead of waiting. */
-    if (uvhttp__stream_outcome_wanted(stream) || !stream->out_last->turn || stream->out_flying > 1)
+    if (uvhttp__stream_outcome_wanted(stream) || !stream->out_last->iteration || stream->out_flying > 1)
         loop->settle_due = true;
 }
 
@@ -327,9 +327,9 @@ static void on_send_now(uvhttp__stream_t *stream, int result) {
 /* What was not taken is put back, in front of what this turn has queued by now. */
 static void on_send_plain(uvhttp__segment_t *segment, int result) {
     uvhttp__stream_t *stream = segment->arg;
-    size_t taken = result > 0 ? (size_t)result : 0;
-    segment->size -= taken;
-    segment->data += taken;
+    size_t accepted = result > 0 ? (size_t)result : 0;
+    segment->size -= accepted;
+    segment->data += accepted;
     stream->loop->flown_size -= segment->size;
     if (uvhttp__stream_is_over(stream)) return;
     if (result < 0 && result != -EAGAIN && result != -EINTR) {
@@ -372,7 +372,7 @@ static void on_poll_out(uvhttp__stream_t *stream, int events) {
 
 int uvhttp__uring_connect(uvhttp__stream_t *stream, const uvhttp__endpoint_t *endpoint) {
     if (uvhttp__uring_of(stream->loop)->failed) return UVHTTP_E_IO;
-    char *address = uvhttp__loop_turn_alloc(stream->loop, endpoint->address_size);
+    char *address = uvhttp__loop_iteration_alloc(stream->loop, endpoint->address_size);
     if (!address) return UVHTTP_E_NOMEM;
     memcpy(address, &endpoint->address, endpoint->address_size);
     struct io_uring_sqe *sqe = sqe_of(stream);
@@ -457,7 +457,7 @@ static void complete(uvhttp__uring_t *uring, uint64_t data, int result, unsigned
         case UVHTTP__URING_CONNECT: on_connect(object, result); break;
         case UVHTTP__URING_ACCEPT: on_acceptable(object, result); break;
         case UVHTTP__URING_INTERNAL: on_internal(uring, data >> 4); break;
-        case UVHTTP__URING_WATCH: on_watch(object, result); break;
+        case UVHTTP__URING_POLL_RESET: on_poll_reset(object, result); break;
         default: break;
     }
 }
@@ -502,9 +502,9 @@ UVHTTP__HOT static bool drain(uvhttp__uring_t *uring) {
 }
 
 UVHTTP__HOT void uvhttp__uring_collect(uvhttp__uring_t *uring) {
-    uvhttp__turn_begin(&uring->loop);
+    uvhttp__iteration_begin(&uring->loop);
     if (__builtin_expect(uring->failed, 0)) return;
     bool all_seen = drain(uring);
     if (__builtin_expect(!all_seen || uring->fatal, 0)) uvhttp__uring_hold(uring);
-    if (__builtin_expect(!uring->loop.held, 1)) uvhttp__turn_settle(&uring->loop);
+    if (__builtin_expect(!uring->loop.held, 1)) uvhttp__iteration_settle(&uring->loop);
 }

@@ -73,7 +73,7 @@ enum {
     UVHTTP__URING_CONNECT,
     UVHTTP__URING_ACCEPT,
     UVHTTP__URING_INTERNAL,
-    UVHTTP__URING_WATCH,
+    UVHTTP__URING_POLL_RESET,
     UVHTTP__URING_WHAT = 15, /* mask */
 };
 enum { UVHTTP__URING_WAKE = 1, UVHTTP__URING_UV, UVHTTP__URING_TIMER };
@@ -124,7 +124,7 @@ void uvhttp__uring_prepare_receive(struct io_uring_sqe *sqe, int fd, uint32_t ma
 /* As the functions of uvhttp__engine_t. */
 int uvhttp__uring_read_start(uvhttp__stream_t *stream);
 void uvhttp__uring_read_stop(uvhttp__stream_t *stream);
-void uvhttp__uring_hand_over(uvhttp__stream_t *stream);
+void uvhttp__uring_flush(uvhttp__stream_t *stream);
 void uvhttp__uring_close(uvhttp__stream_t *stream);
 int uvhttp__uring_connect(uvhttp__stream_t *stream, const uvhttp__endpoint_t *endpoint);
 void uvhttp__uring_listener_update(uvhttp__listener_t *listener);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "io/io_uring.h"
 
 /* How often a loop whose ring has failed looks at its timers. */
@@ -32,7 +32,7 @@ static void uring_free(uvhttp__uring_t *uring) {
 
 /* --- the end of a ring that failed --- */
 
-static void drop_hand_over(uvhttp__loop_t *loop) {
+static void drop_flush(uvhttp__loop_t *loop) {
     for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&loop->settling));) {
         uvhttp__stream_t *stream = UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, dirty);
         stream->flags &= ~(uint32_t)UVHTTP__STREAM_FLUSHED;
@@ -62,7 +62,7 @@ static void fail(uvhttp__uring_t *uring) {
     uvhttp__uring_abandon(uring);
     for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&uring->closing));)
         uvhttp__uring_close_directly(UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, dirty));
-    drop_hand_over(loop);
+    drop_flush(loop);
     disarm_listeners(loop);
     uvhttp__loop_fail(loop, "io_uring_enter", uring->fatal);
 }
@@ -88,7 +88,7 @@ static bool pending_without_ring(const uvhttp__loop_t *loop) {
 static bool guest_busy(uvhttp__uring_t *uring) {
     if (uring->failed) return pending_without_ring(&uring->loop);
     if (uring->trouble) return false; /* the timer turns the host's loop */
-    return uvhttp__turn_pending(&uring->loop) || io_uring_cq_ready(&uring->ring) ||
+    return uvhttp__iteration_pending(&uring->loop) || io_uring_cq_ready(&uring->ring) ||
            (IO_URING_READ_ONCE(*uring->ring.sq.kflags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW));
 }
 
@@ -112,7 +112,7 @@ static void guest_submit(uvhttp__uring_t *uring) {
  * completes in between is missed. */
 static void guest_prepare(uv_prepare_t *prepare) {
     uvhttp__uring_t *uring = prepare->data;
-    uvhttp__turn_end(&uring->loop);
+    uvhttp__iteration_end(&uring->loop);
     if (uring->handles_open > 0) { /* it was freed in this turn: a handle that closes must not be started */
         /* The last connections close; what is not consumed is closed by uvhttp__uring_abandon. */
         if (!uring->failed) uvhttp__uring_submitted(uring, io_uring_submit(&uring->ring));
@@ -172,20 +172,20 @@ static void guest_close_handles(uvhttp__uring_t *uring) {
     }
 }
 
-static int guest_start(uvhttp__uring_t *uring, uv_loop_t *host) {
-    uring->loop.uv = host;
+static int guest_start(uvhttp__uring_t *uring, uv_loop_t *embedding) {
+    uring->loop.uv = embedding;
     uring->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (uring->event_fd < 0) return UVHTTP_E_NO_DESCRIPTORS;
     if (io_uring_register_eventfd(&uring->ring, uring->event_fd) < 0) return UVHTTP_E_UNSUPPORTED;
     io_uring_cq_eventfd_toggle(&uring->ring, false);
     /* The order matters only for errors: poll and async can fail, and are first. */
-    if (uv_poll_init(host, &uring->poll, uring->event_fd) != 0) return UVHTTP_E_IO;
+    if (uv_poll_init(embedding, &uring->poll, uring->event_fd) != 0) return UVHTTP_E_IO;
     uring->poll.data = uring;
-    if (uv_async_init(host, &uring->async, guest_on_async) != 0) return UVHTTP_E_IO;
-    uv_prepare_init(host, &uring->prepare);
-    uv_check_init(host, &uring->check);
-    uv_idle_init(host, &uring->idle);
-    uv_timer_init(host, &uring->uv_timer);
+    if (uv_async_init(embedding, &uring->async, guest_on_async) != 0) return UVHTTP_E_IO;
+    uv_prepare_init(embedding, &uring->prepare);
+    uv_check_init(embedding, &uring->check);
+    uv_idle_init(embedding, &uring->idle);
+    uv_timer_init(embedding, &uring->uv_timer);
     uring->prepare.data = uring->check.data = uring->uv_timer.data = uring->async.data = uring;
     uv_poll_start(&uring->poll, UV_READABLE, guest_on_event);
     uv_prepare_start(&uring->prepare, guest_prepare);
@@ -273,7 +273,7 @@ static void submit_and_wait(uvhttp__uring_t *uring, int uv_wait_ms) {
         submit_in_trouble(uring, uv_wait_ms);
         return;
     }
-    if (uv_wait_ms == 0 || uring->loop.stopping || uvhttp__turn_pending(&uring->loop)) {
+    if (uv_wait_ms == 0 || uring->loop.stopping || uvhttp__iteration_pending(&uring->loop)) {
         status = io_uring_submit_and_get_events(&uring->ring);
     } else if (uv_wait_ms < 0) {
         status = io_uring_submit_and_wait(&uring->ring, 1);
@@ -286,7 +286,7 @@ static void submit_and_wait(uvhttp__uring_t *uring, int uv_wait_ms) {
 }
 
 static bool nothing_pending(const uvhttp__uring_t *uring) {
-    return uring->failed ? !pending_without_ring(&uring->loop) : !uvhttp__turn_pending(&uring->loop);
+    return uring->failed ? !pending_without_ring(&uring->loop) : !uvhttp__iteration_pending(&uring->loop);
 }
 
 UVHTTP__HOT static void loop_run(uvhttp__loop_t *loop) {
@@ -299,10 +299,10 @@ UVHTTP__HOT static void loop_run(uvhttp__loop_t *loop) {
         uvhttp__uring_arm_wake(uring);
     }
     (void)io_uring_register_ring_fd(&uring->ring); /* a refusal costs a look-up of the descriptor in each call */
-    uvhttp__turn_begin(loop);
+    uvhttp__iteration_begin(loop);
     for (;;) {
-        uvhttp__turn_end(loop);
-        int uv_wait_ms = uvhttp__inner_turn(&uring->inner); /* what it sends makes the loop come back at once */
+        uvhttp__iteration_end(loop);
+        int uv_wait_ms = uvhttp__inner_iteration(&uring->inner); /* what it sends makes the loop come back at once */
         arm_uv_poll(uring);
         arm_timer(uring);
         bool last = loop->stopping && nothing_pending(uring);
@@ -324,14 +324,14 @@ static int loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop
         uvhttp__free(uring);
         return status;
     }
-    bool guest = options->host != NULL;
+    bool guest = options->embedding != NULL;
     int made = uvhttp__uring_open(uring, guest ? IORING_SETUP_TASKRUN_FLAG : IORING_SETUP_R_DISABLED);
     if (made < 0) {
         uring_free(uring);
         return UVHTTP_E_UNSUPPORTED;
     }
     status = uvhttp__uring_buffers_new(uring, options);
-    if (status == UVHTTP_OK) status = guest ? guest_start(uring, options->host) : own_start(uring);
+    if (status == UVHTTP_OK) status = guest ? guest_start(uring, options->embedding) : own_start(uring);
     if (status == UVHTTP_OK) {
         *loop = &uring->loop;
         return UVHTTP_OK;
@@ -364,7 +364,7 @@ const uvhttp__engine_t uvhttp__engine_uring = {
     .wake = wake,
     .read_start = uvhttp__uring_read_start,
     .read_stop = uvhttp__uring_read_stop,
-    .hand_over = uvhttp__uring_hand_over,
+    .flush = uvhttp__uring_flush,
     .close = uvhttp__uring_close,
     .connect = uvhttp__uring_connect,
     .listener_open = uvhttp__uring_listener_update,

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "io/engine.h"
 
 static_assert(_Alignof(uvhttp__fd_wait_t) > UVHTTP__FD_WHAT, "the low bits of its address say what it is");
@@ -24,15 +24,15 @@ int uvhttp__fd_set_new(uvhttp__loop_t *loop) {
     return UVHTTP_OK;
 }
 
-int uvhttp__fd_set_watch(struct uvhttp__fd_set *set, void (*on_readable)(void *arg), void *arg) {
-    return uvhttp__loop_watch(set->loop, set->fd, on_readable, arg, &set->watch);
+int uvhttp__fd_set_watch_by_uv(struct uvhttp__fd_set *set, void (*on_readable)(void *arg), void *arg) {
+    return uvhttp__fd_watcher_open(set->loop, set->fd, on_readable, arg, &set->watcher);
 }
 
 /* A message of it may still be on its way: the memory goes with the loop's. */
 void uvhttp__fd_set_close(uvhttp__loop_t *loop) {
     struct uvhttp__fd_set *set = loop->waited;
     if (!set || set->fd < 0) return;
-    if (set->watch) uvhttp__watch_close(set->watch);
+    if (set->watcher) uvhttp__fd_watcher_close(set->watcher);
     close(set->fd);
     set->fd = -1;
 }
@@ -96,7 +96,7 @@ static int need_set(uvhttp__loop_t *loop) {
     int status = uvhttp__fd_set_new(loop);
     if (status != UVHTTP_OK) return status;
     loop->waited->post.run = look;
-    status = uvhttp__fd_set_watch(loop->waited, on_readable, loop->waited);
+    status = uvhttp__fd_set_watch_by_uv(loop->waited, on_readable, loop->waited);
     if (status == UVHTTP_OK) return UVHTTP_OK;
     uvhttp__fd_set_close(loop);
     uvhttp__free(loop->waited);

@@ -15,8 +15,8 @@ static bool next_pair(uvhttp_str_t *rest, uvhttp_str_t *name, uvhttp_str_t *valu
         const char *semicolon = memchr(rest->data, ';', rest->size);
         size_t size = semicolon ? (size_t)(semicolon - rest->data) : rest->size;
         uvhttp_str_t pair = {rest->data, size};
-        size_t taken = semicolon ? size + 1 : size;
-        *rest = (uvhttp_str_t){rest->data + taken, rest->size - taken};
+        size_t consumed = semicolon ? size + 1 : size;
+        *rest = (uvhttp_str_t){rest->data + consumed, rest->size - consumed};
         const char *equals = size ? memchr(pair.data, '=', pair.size) : NULL;
         if (!equals) continue;
         size_t name_size = (size_t)(equals - pair.data);

@@ -12,8 +12,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/head.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
+#include "base/http_head.h"
 #include "base/ip.h"
 #include "base/ref.h"
 
@@ -216,7 +216,7 @@ enum { UVHTTP__PROXY_FOR = 1, UVHTTP__PROXY_PROTO = 2, UVHTTP__PROXY_HOST = 4, U
 
 /* client->address is who sent the request, and is trusted. Follows the fields from the last element, which that one has
  * added, to the first address that is not trusted, and fills in *client. False if something had to be left out of
- * account: an element that can not be read, or more than hops_max of them. Then the client is the last address that
+ * account: an element that cannot be read, or more than hops_max of them. Then the client is the last address that
  * somebody trusted has vouched for. */
 bool uvhttp__forwarded_resolve(uvhttp_request_t *req, const uvhttp__trust_t *trust, uvhttp__client_t *client);
 
@@ -224,12 +224,12 @@ bool uvhttp__forwarded_resolve(uvhttp_request_t *req, const uvhttp__trust_t *tru
 
 typedef enum uvhttp__body_kind {
     UVHTTP__BODY_NONE,
-    UVHTTP__BODY_MEMORY,  /* in the arena: lives as long as the exchange */
-    UVHTTP__BODY_STATIC,  /* lives as long as the server */
-    UVHTTP__BODY_REF,     /* until release(arg) */
-    UVHTTP__BODY_CONTENT, /* the same; arg is the content, which may have a descriptor, too */
-    UVHTTP__BODY_FILE,    /* fd, to be closed */
-    UVHTTP__BODY_PARTS,   /* several pieces of memory and of one file, each held until its release(arg) */
+    UVHTTP__BODY_MEMORY, /* in the arena: lives as long as the exchange */
+    UVHTTP__BODY_STATIC, /* lives as long as the server */
+    UVHTTP__BODY_REF,    /* until release(arg) */
+    UVHTTP__BODY_SHARED, /* the same; arg is the content, which may have a descriptor, too */
+    UVHTTP__BODY_FILE,   /* fd, to be closed */
+    UVHTTP__BODY_PARTS,  /* several pieces of memory and of one file, each held until its release(arg) */
 } uvhttp__body_kind_t;
 
 /* A piece of a body in parts; all of it in the arena. */
@@ -273,7 +273,7 @@ typedef struct uvhttp__body {
 /* From this size on what is sent often goes by sendfile(2). */
 #define UVHTTP__SENDFILE_MIN (64u * 1024) /* bytes; docs/static.md says how it was measured */
 
-struct uvhttp_content {
+struct uvhttp_shared_body {
     uvhttp__ref_t ref;
     int fd; /* of the same bytes, which nobody can change; -1: less than UVHTTP__SENDFILE_MIN */
     size_t size;
@@ -281,7 +281,7 @@ struct uvhttp_content {
 };
 
 enum {                                      /* uvhttp_response.flags */
-       UVHTTP__RESPONSE_ANSWERED = 1 << 0,  /* a complete answer is recorded */
+       UVHTTP__RESPONSE_COMPLETE = 1 << 0,  /* a complete answer is recorded */
        UVHTTP__RESPONSE_BEGUN = 1 << 1,     /* an answer in pieces */
        UVHTTP__RESPONSE_ENDED = 1 << 2,     /* ... is over */
        UVHTTP__RESPONSE_DEFERRED = 1 << 3,  /* answered by the deferred handle only */
@@ -309,7 +309,7 @@ typedef struct uvhttp__response_sink {
     /* Takes all of it or nothing (UVHTTP_E_LIMIT, UVHTTP_E_ABORTED, UVHTTP_E_NOMEM). */
     int (*write)(uvhttp_response_t *res, const char *data, size_t size);
     /* For a coder: whether write would take so many bytes now (0 or its codes), and writing without asking. */
-    int (*room)(uvhttp_response_t *res, size_t size);
+    int (*capacity)(uvhttp_response_t *res, size_t size);
     int (*push)(uvhttp_response_t *res, const char *data, size_t size);
     /* An interim response with `fields`, "Name: value\r\n" each, to a client that understands it. Returns 0,
      * UVHTTP_E_ABORTED, UVHTTP_E_LIMIT or UVHTTP_E_NOMEM. */
@@ -327,9 +327,9 @@ typedef struct uvhttp__hook uvhttp__hook_t;
 /* What turns the pieces of an answer into other bytes, of another size: for a hook of on_finish to set. */
 typedef struct uvhttp__coder {
     /* As uvhttp__response_sink_t.write, by means of sink->room and sink->push. A code that is not sink->room's says
-     * that the answer can not be completed. */
+     * that the answer cannot be completed. */
     int (*write)(struct uvhttp__coder *coder, uvhttp_response_t *res, const char *data, size_t size);
-    /* What is left goes to sink->push. Returns 0 or why the answer can not be completed. */
+    /* What is left goes to sink->push. Returns 0 or why the answer cannot be completed. */
     int (*end)(struct uvhttp__coder *coder, uvhttp_response_t *res);
 } uvhttp__coder_t;
 
@@ -454,7 +454,7 @@ static inline bool uvhttp__response_is(const uvhttp_response_t *res, unsigned fl
 
 /* Records a complete answer with a body of any kind; what it holds is released on failure. Returns what
  * uvhttp_response_send does. */
-int uvhttp__response_answer(uvhttp_response_t *res, int status, const char *content_type, uvhttp__body_t body);
+int uvhttp__response_complete(uvhttp_response_t *res, int status, const char *content_type, uvhttp__body_t body);
 
 /* Adds fields that are written already, "Name: value\r\n" one after the other, none of them the library's or
  * Content-Type. What is there of the same names is replaced, but for Vary. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_LIMIT.

@@ -86,7 +86,7 @@ static size_t open_end(const uvhttp_multipart_t *parser, const char *data, size_
     return memcmp(cr, parser->delimiter, held) == 0 ? held : 0;
 }
 
-static int tell_data(uvhttp_multipart_t *parser, const char *data, size_t size, uvhttp_multipart_event_t *event) {
+static int notify_data(uvhttp_multipart_t *parser, const char *data, size_t size, uvhttp_multipart_event_t *event) {
     if (size == 0 || parser->state == STATE_PREAMBLE) return UVHTTP_E_AGAIN;
     if (size > parser->part_size_max - parser->part_size) return UVHTTP_E_MULTIPART_PART_TOO_LARGE;
     parser->part_size += size;
@@ -107,7 +107,7 @@ static int resume_match(uvhttp_multipart_t *parser, const char *data, size_t siz
     size_t assumed = parser->assumed;
     parser->matched = parser->assumed = 0;
     if (matched < parser->delimiter_size)
-        return tell_data(parser, parser->delimiter + assumed, matched - assumed, event);
+        return notify_data(parser, parser->delimiter + assumed, matched - assumed, event);
     parser->state = STATE_LINE;
     return UVHTTP_E_AGAIN;
 }
@@ -119,11 +119,11 @@ static int read_data(uvhttp_multipart_t *parser, const char *data, size_t size, 
     if (!found) {
         parser->matched = (uint8_t)open_end(parser, data, size);
         *consumed = size;
-        return tell_data(parser, data, size - parser->matched, event);
+        return notify_data(parser, data, size - parser->matched, event);
     }
     size_t before = (size_t)(found - data);
     *consumed = before + parser->delimiter_size;
-    int status = tell_data(parser, data, before, event);
+    int status = notify_data(parser, data, before, event);
     parser->state = STATE_LINE;
     return status;
 }
@@ -192,13 +192,13 @@ static int begin_part(uvhttp_multipart_t *parser, uvhttp_multipart_event_t *even
 /* Takes the header line by line. */
 static int read_header(uvhttp_multipart_t *parser, const char *data, size_t size, size_t *consumed,
                        uvhttp_multipart_event_t *event) {
-    size_t room = parser->header_size_max - parser->header_size;
-    size_t seen = size < room ? size : room;
+    size_t capacity = parser->header_size_max - parser->header_size;
+    size_t seen = size < capacity ? size : capacity;
     const char *lf = memchr(data, '\n', seen);
-    size_t taken = lf ? (size_t)(lf - data) + 1 : seen;
-    memcpy(parser->header + parser->header_size, data, taken);
-    parser->header_size += taken;
-    *consumed = taken;
+    size_t used = lf ? (size_t)(lf - data) + 1 : seen;
+    memcpy(parser->header + parser->header_size, data, used);
+    parser->header_size += used;
+    *consumed = used;
     const char *end = parser->header + parser->header_size;
     if (!lf) return seen < size ? UVHTTP_E_MULTIPART_HEADER_TOO_LARGE : UVHTTP_E_AGAIN;
     if (parser->header_size < 2 || end[-2] != '\r') return UVHTTP_E_MULTIPART_HEADER;

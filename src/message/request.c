@@ -1,7 +1,7 @@
 /* Owns: what a handler can ask about a request but its path's decoding and its query. May include: base. */
 #include <uvhttp/body.h>
 
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "base/str.h"
 #include "message/message.h"
 
@@ -156,9 +156,9 @@ static size_t member_size(uvhttp_str_t text) {
 bool uvhttp__member_next(uvhttp__members_t *at, uvhttp_str_t *member) {
     for (;;) {
         while (at->rest.size > 0) {
-            size_t size = member_size(at->rest), taken = size + (size < at->rest.size);
+            size_t size = member_size(at->rest), consumed = size + (size < at->rest.size);
             *member = uvhttp__str_trim((uvhttp_str_t){at->rest.data, size});
-            at->rest = (uvhttp_str_t){at->rest.data + taken, at->rest.size - taken};
+            at->rest = (uvhttp_str_t){at->rest.data + consumed, at->rest.size - consumed};
             if (member->size > 0) return true;
         }
         if (!uvhttp_request_header_next(at->req, at->name, &at->index, &at->rest)) return false;

@@ -4,7 +4,7 @@
  * An escaped slash must not become a separator, so %2F stays as three bytes in the path. Because a decoded "%252F"
  * looks the same, the places of those that were kept are remembered: a parameter's %2F is decoded there and nowhere
  * else, so that nothing is ever decoded twice. */
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "base/str.h"
 #include "message/message.h"
 

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "base/str.h"
 #include "message/response_internal.h"
 
@@ -17,7 +17,7 @@ void uvhttp__response_init(uvhttp_response_t *res, uvhttp_request_t *req, uvhttp
     uvhttp__response_reset(res);
 }
 
-/* Why a complete answer can not be recorded, or 0. */
+/* Why a complete answer cannot be recorded, or 0. */
 static inline int refusal(const uvhttp_response_t *res, int status) {
     const unsigned locked = UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_COMMITTED | UVHTTP__RESPONSE_DEFERRED;
     if (__builtin_expect(res->flags & locked, 0)) return UVHTTP_E_STATE;
@@ -46,11 +46,11 @@ static inline void record(uvhttp_response_t *res, int status, uvhttp__content_ty
     res->content_type = type.data;
     res->content_type_size = type.size;
     unsigned others = res->flags & ~(unsigned)(UVHTTP__RESPONSE_TYPE_KEPT | UVHTTP__RESPONSE_BY_SERVER);
-    res->flags = (uint16_t)(others | UVHTTP__RESPONSE_ANSWERED | (type.kept ? UVHTTP__RESPONSE_TYPE_KEPT : 0u));
+    res->flags = (uint16_t)(others | UVHTTP__RESPONSE_COMPLETE | (type.kept ? UVHTTP__RESPONSE_TYPE_KEPT : 0u));
 }
 
 /* A copy of text with a content type of ours. */
-static int answer_text(uvhttp_response_t *res, int status, const char *text, uvhttp__content_type_t type) {
+static int respond_text(uvhttp_response_t *res, int status, const char *text, uvhttp__content_type_t type) {
     int problem = refusal(res, status);
     if (problem == 0 && !text) problem = UVHTTP_E_INVALID;
     if (problem != 0) return problem;
@@ -68,15 +68,15 @@ static int answer_text(uvhttp_response_t *res, int status, const char *text, uvh
 #define TYPE(literal) ((uvhttp__content_type_t){literal, sizeof(literal) - 1, false})
 
 int uvhttp_response_text(uvhttp_response_t *res, int status, const char *text) {
-    return answer_text(res, status, text, TYPE("text/plain; charset=utf-8"));
+    return respond_text(res, status, text, TYPE("text/plain; charset=utf-8"));
 }
 
 int uvhttp_response_json(uvhttp_response_t *res, int status, const char *json) {
-    return answer_text(res, status, json, TYPE("application/json"));
+    return respond_text(res, status, json, TYPE("application/json"));
 }
 
 /* Everything that can fail, for a body that is in place; the body is released if it does. */
-static inline int answer(uvhttp_response_t *res, int status, const char *content_type, uvhttp__body_t body) {
+static inline int complete(uvhttp_response_t *res, int status, const char *content_type, uvhttp__body_t body) {
     uvhttp__content_type_t type;
     int problem = refusal(res, status);
     if (problem == 0) problem = uvhttp__response_find_type(res, content_type, &type);
@@ -89,8 +89,8 @@ static inline int answer(uvhttp_response_t *res, int status, const char *content
     return problem;
 }
 
-int uvhttp__response_answer(uvhttp_response_t *res, int status, const char *content_type, uvhttp__body_t body) {
-    return answer(res, status, content_type, body);
+int uvhttp__response_complete(uvhttp_response_t *res, int status, const char *content_type, uvhttp__body_t body) {
+    return complete(res, status, content_type, body);
 }
 
 int uvhttp_response_send(uvhttp_response_t *res, int status, const char *content_type, const void *data, size_t size) {
@@ -100,7 +100,8 @@ int uvhttp_response_send(uvhttp_response_t *res, int status, const char *content
     char *copy = size ? uvhttp__response_alloc(res, size, &problem) : "";
     if (!copy) return problem;
     if (size) memcpy(copy, data, size);
-    return answer(res, status, content_type, (uvhttp__body_t){.kind = UVHTTP__BODY_MEMORY, .data = copy, .size = size});
+    return complete(res, status, content_type,
+                    (uvhttp__body_t){.kind = UVHTTP__BODY_MEMORY, .data = copy, .size = size});
 }
 
 static NOINLINE int send_static_other(uvhttp_response_t *res, int status, const char *content_type, const void *data,
@@ -108,7 +109,8 @@ static NOINLINE int send_static_other(uvhttp_response_t *res, int status, const 
     int problem = refusal(res, status);
     if (problem == 0 && !data && size) problem = UVHTTP_E_INVALID;
     if (problem != 0) return problem;
-    return answer(res, status, content_type, (uvhttp__body_t){.kind = UVHTTP__BODY_STATIC, .data = data, .size = size});
+    return complete(res, status, content_type,
+                    (uvhttp__body_t){.kind = UVHTTP__BODY_STATIC, .data = data, .size = size});
 }
 
 UVHTTP__HOT int uvhttp_response_send_static(uvhttp_response_t *res, int status, const char *content_type,
@@ -129,23 +131,23 @@ int uvhttp_response_send_ref(uvhttp_response_t *res, int status, const char *con
         uvhttp__body_release(&body);
         return UVHTTP_E_INVALID;
     }
-    return answer(res, status, content_type, body);
+    return complete(res, status, content_type, body);
 }
 
-static void release_content(void *arg) {
-    uvhttp_content_release(arg);
+static void release_shared_body(void *arg) {
+    uvhttp_shared_body_release(arg);
 }
 
-int uvhttp_response_send_content(uvhttp_response_t *res, int status, const char *content_type,
-                                 uvhttp_content_t *content) {
-    if (!content) return UVHTTP_E_INVALID;
-    uvhttp_content_retain(content);
-    return answer(res, status, content_type,
-                  (uvhttp__body_t){.kind = UVHTTP__BODY_CONTENT,
-                                   .data = content->data,
-                                   .size = content->size,
-                                   .release = release_content,
-                                   .arg = content});
+int uvhttp_response_send_shared_body(uvhttp_response_t *res, int status, const char *content_type,
+                                     uvhttp_shared_body_t *body) {
+    if (!body) return UVHTTP_E_INVALID;
+    uvhttp_shared_body_retain(body);
+    return complete(res, status, content_type,
+                    (uvhttp__body_t){.kind = UVHTTP__BODY_SHARED,
+                                     .data = body->data,
+                                     .size = body->size,
+                                     .release = release_shared_body,
+                                     .arg = body});
 }
 
 /* The size of [offset, offset + *size) in a regular file, where UINT64_MAX means to its end. */
@@ -166,8 +168,8 @@ int uvhttp_response_send_fd(uvhttp_response_t *res, int status, const char *cont
         close(fd);
         return problem;
     }
-    return answer(res, status, content_type,
-                  (uvhttp__body_t){.kind = UVHTTP__BODY_FILE, .fd = fd, .offset = offset, .size = size});
+    return complete(res, status, content_type,
+                    (uvhttp__body_t){.kind = UVHTTP__BODY_FILE, .fd = fd, .offset = offset, .size = size});
 }
 
 static int open_problem(int error) {
@@ -199,7 +201,7 @@ int uvhttp_response_send_file(uvhttp_response_t *res, int status, const char *co
 }
 
 int uvhttp_response_empty(uvhttp_response_t *res, int status) {
-    return answer(res, status, NULL, (uvhttp__body_t){.kind = UVHTTP__BODY_NONE});
+    return complete(res, status, NULL, (uvhttp__body_t){.kind = UVHTTP__BODY_NONE});
 }
 
 int uvhttp_response_redirect(uvhttp_response_t *res, int status, const char *location) {
@@ -216,7 +218,7 @@ int uvhttp_response_status(const uvhttp_response_t *res) {
 }
 
 int uvhttp_response_set_status(uvhttp_response_t *res, int status) {
-    if (!uvhttp__response_is(res, UVHTTP__RESPONSE_ANSWERED | UVHTTP__RESPONSE_BEGUN)) return UVHTTP_E_STATE;
+    if (!uvhttp__response_is(res, UVHTTP__RESPONSE_COMPLETE | UVHTTP__RESPONSE_BEGUN)) return UVHTTP_E_STATE;
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_COMMITTED | UVHTTP__RESPONSE_DEFERRED)) return UVHTTP_E_STATE;
     if (status < 200 || status > 599) return UVHTTP_E_INVALID;
     res->status = (uint16_t)status;

@@ -1,7 +1,7 @@
 /* Owns: the header fields of an answer, kept as the text that is sent. Content-Type is kept apart, because every answer
  * sets it. May include: base. */
 #include "base/chars.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "base/str.h"
 #include "message/response_internal.h"
 

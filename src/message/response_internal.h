@@ -2,7 +2,7 @@
 #ifndef UVHTTP_SRC_MESSAGE_RESPONSE_INTERNAL_H
 #define UVHTTP_SRC_MESSAGE_RESPONSE_INTERNAL_H
 
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "message/message.h"
 
 /* Memory of the arena; *status tells why there is none. */

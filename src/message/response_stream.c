@@ -13,7 +13,7 @@ struct uvhttp__hook {
 };
 
 /* Whether fields behind the body would be sent, and be understood. */
-static bool takes_trailers(const uvhttp_response_t *res) {
+static bool accepts_trailers(const uvhttp_response_t *res) {
     const uvhttp_request_t *req = res->request;
     if (res->body.stream_size != UVHTTP_SIZE_UNKNOWN || !uvhttp__status_has_body(res->status)) return false;
     if (req->head.version == UVHTTP_HTTP_1_0 || req->head.method == UVHTTP_HEAD) return false;
@@ -34,9 +34,9 @@ int uvhttp_response_begin(uvhttp_response_t *res, int status, const char *conten
     uvhttp__response_set_type(res, type);
     res->status = (uint16_t)status;
     res->body.stream_size = res->body.stream_left = size;
-    res->flags = (uint16_t)((res->flags & ~(unsigned)UVHTTP__RESPONSE_ANSWERED) | UVHTTP__RESPONSE_BEGUN);
+    res->flags = (uint16_t)((res->flags & ~(unsigned)UVHTTP__RESPONSE_COMPLETE) | UVHTTP__RESPONSE_BEGUN);
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_ABORTED)) return UVHTTP_E_ABORTED;
-    if (res->headers_size > 0 && !takes_trailers(res)) uvhttp__response_remove_fields(res, UVHTTP__STR("Trailer"));
+    if (res->headers_size > 0 && !accepts_trailers(res)) uvhttp__response_remove_fields(res, UVHTTP__STR("Trailer"));
     return res->sink->begin(res);
 }
 
@@ -111,7 +111,7 @@ int uvhttp_response_trailer(uvhttp_response_t *res, const char *name_text, const
     if (problem != 0) return problem;
     if (!uvhttp__valid_header_name(name) || !uvhttp__valid_header_value(value) || !may_be_trailer(name))
         return UVHTTP_E_INVALID;
-    if (!takes_trailers(res)) return UVHTTP_E_UNSUPPORTED;
+    if (!accepts_trailers(res)) return UVHTTP_E_UNSUPPORTED;
     problem = reserve_trailer(res, name.size + value.size + 4);
     if (problem != 0) return problem;
     uvhttp__trailers_t *trailers = res->trailers;
@@ -175,6 +175,6 @@ uvhttp_deferred_t *uvhttp_response_defer(uvhttp_response_t *res) {
         return NULL;
     }
     uvhttp__body_release(&res->body);
-    res->flags = (uint16_t)((res->flags & ~(unsigned)UVHTTP__RESPONSE_ANSWERED) | UVHTTP__RESPONSE_DEFERRED);
+    res->flags = (uint16_t)((res->flags & ~(unsigned)UVHTTP__RESPONSE_COMPLETE) | UVHTTP__RESPONSE_DEFERRED);
     return deferred;
 }

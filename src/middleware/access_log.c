@@ -32,7 +32,7 @@ static _Thread_local struct {
     uvhttp__entry_ring_t *ring;
 } latest; /* that this thread used */
 
-/* Adds a ring, and starts the log's thread with the first. NULL if one of them can not be had: it is tried again. */
+/* Adds a ring, and starts the log's thread with the first. NULL if one of them cannot be had: it is tried again. */
 static uvhttp__entry_ring_t *add_ring(uvhttp__access_log_t *log) {
     uvhttp__entry_ring_t *ring = uvhttp__entry_ring_new(log->ring_size);
     if (!ring) return NULL;
@@ -69,10 +69,10 @@ static void fill_source(const uvhttp__access_log_t *log, uvhttp_response_t *res,
     uvhttp_request_t *req = uvhttp_response_request(res);
     uvhttp__entry_t *entry = &source->entry;
     uint64_t now_ns;
-    bool begun = uvhttp__response_is(res, UVHTTP__RESPONSE_ANSWERED | UVHTTP__RESPONSE_BEGUN);
+    bool begun = uvhttp__response_is(res, UVHTTP__RESPONSE_COMPLETE | UVHTTP__RESPONSE_BEGUN);
     entry->client = uvhttp__request_client(req)->address;
-    req->ops->times(req, &entry->begin_ns, &now_ns);
-    entry->duration_ns = now_ns - entry->begin_ns;
+    req->ops->times(req, &entry->start_ns, &now_ns);
+    entry->duration_ns = now_ns - entry->start_ns;
     entry->status = begun ? res->status : STATUS_GONE;
     entry->bytes = begun ? res->sent_size : 0;
     entry->aborted = status != UVHTTP_OK;
@@ -198,7 +198,7 @@ uvhttp_middleware_t uvhttp_access_log(const uvhttp_access_log_options_t *options
                             log->path);
         } else if (log->fd < 0) {
             free_log(log);
-            return uvhttp__middleware_refused(NAME, "can not open path \"%.300s\": %s", options->path,
+            return uvhttp__middleware_refused(NAME, "cannot open path \"%.300s\": %s", options->path,
                                               strerrordesc_np(error));
         }
     }

@@ -33,7 +33,7 @@ typedef struct uvhttp__entry {
     uint16_t status;
     bool aborted;
     uint8_t version;   /* uvhttp_http_version_t */
-    uint64_t begin_ns; /* CLOCK_MONOTONIC */
+    uint64_t start_ns; /* CLOCK_MONOTONIC */
     uint64_t duration_ns;
     uint64_t bytes; /* of the body */
     uvhttp__peer_t client;
@@ -52,13 +52,13 @@ typedef struct uvhttp__entry_source {
 typedef struct uvhttp__entry_ring {
     struct uvhttp__entry_ring *next;
     uint64_t mask;
-    uint64_t owner;                     /* which thread puts */
-    alignas(64) _Atomic uint64_t put;   /* bytes ever put, the putter's */
-    uint64_t taken_seen;                /* the putter's last look at `taken` */
-    _Atomic uint64_t dropped;           /* the putter's */
-    bool kicked;                        /* the putter's: it has woken the taker because half of it is full */
-    alignas(64) _Atomic uint64_t taken; /* the taker's */
-    uint64_t dropped_told, told_ns;     /* the taker's: of these a line has told, when (0: never) */
+    uint64_t owner;                         /* which thread puts */
+    alignas(64) _Atomic uint64_t put;       /* bytes ever put, the putter's */
+    uint64_t consumed_seen;                 /* the putter's last look at `consumed` */
+    _Atomic uint64_t dropped;               /* the putter's */
+    bool kicked;                            /* the putter's: it has woken the taker because half of it is full */
+    alignas(64) _Atomic uint64_t consumed;  /* the taker's */
+    uint64_t dropped_reported, reported_ns; /* the taker's: of these a line has told, when (0: never) */
     alignas(64) char data[];
 } uvhttp__entry_ring_t;
 

@@ -202,7 +202,7 @@ static char *put_object(char *out, const uvhttp__entry_t *entry, const uvhttp_st
 size_t uvhttp__access_line(uvhttp_access_log_format_t format, const uvhttp__entry_t *entry, int64_t real_offset_ns,
                            char line[UVHTTP__ACCESS_LINE_MAX]) {
     uvhttp_str_t fields[UVHTTP__ENTRY_FIELD_COUNT];
-    uint64_t real_ns = entry->begin_ns + (uint64_t)real_offset_ns;
+    uint64_t real_ns = entry->start_ns + (uint64_t)real_offset_ns;
     open_fields(entry, fields);
     char *end = format == UVHTTP_ACCESS_LOG_COMMON     ? put_common(line, entry, fields, real_ns)
                 : format == UVHTTP_ACCESS_LOG_COMBINED ? put_combined(line, entry, fields, real_ns)

@@ -31,12 +31,12 @@ static void fill(uvhttp__entry_t *entry, const uvhttp__entry_source_t *source, u
     entry->cut = 0;
     char *out = (char *)(entry + 1);
     for (int i = 0; i < UVHTTP__ENTRY_FIELD_COUNT; i++) {
-        size_t taken = field_size(source, i);
-        entry->sizes[i] = source->fields[i].data ? (uint16_t)taken : UVHTTP__ENTRY_ABSENT;
-        if (taken < source->fields[i].size) entry->cut |= (uint16_t)(1u << i);
-        assert(source->fields[i].data || taken == 0);
-        if (taken > 0) memcpy(out, source->fields[i].data, taken);
-        out += taken;
+        size_t consumed = field_size(source, i);
+        entry->sizes[i] = source->fields[i].data ? (uint16_t)consumed : UVHTTP__ENTRY_ABSENT;
+        if (consumed < source->fields[i].size) entry->cut |= (uint16_t)(1u << i);
+        assert(source->fields[i].data || consumed == 0);
+        if (consumed > 0) memcpy(out, source->fields[i].data, consumed);
+        out += consumed;
     }
 }
 
@@ -46,9 +46,9 @@ uint64_t uvhttp__entry_ring_put(uvhttp__entry_ring_t *ring, const uvhttp__entry_
     size = (size + 7) & ~(size_t)7;
     uint64_t put = atomic_load_explicit(&ring->put, memory_order_relaxed), capacity = ring->mask + 1;
     uint64_t to_end = capacity - (put & ring->mask), skipped = to_end < size ? to_end : 0;
-    if (put + skipped + size - ring->taken_seen > capacity / 2) {
-        ring->taken_seen = atomic_load_explicit(&ring->taken, memory_order_acquire);
-        if (put + skipped + size - ring->taken_seen > capacity) {
+    if (put + skipped + size - ring->consumed_seen > capacity / 2) {
+        ring->consumed_seen = atomic_load_explicit(&ring->consumed, memory_order_acquire);
+        if (put + skipped + size - ring->consumed_seen > capacity) {
             atomic_store_explicit(&ring->dropped, atomic_load_explicit(&ring->dropped, memory_order_relaxed) + 1,
                                   memory_order_relaxed);
             return 0;
@@ -58,23 +58,24 @@ uint64_t uvhttp__entry_ring_put(uvhttp__entry_ring_t *ring, const uvhttp__entry_
     put += skipped;
     fill((uvhttp__entry_t *)(void *)(ring->data + (put & ring->mask)), source, (uint32_t)size);
     atomic_store_explicit(&ring->put, put + size, memory_order_release);
-    return put + size - ring->taken_seen;
+    return put + size - ring->consumed_seen;
 }
 
 const uvhttp__entry_t *uvhttp__entry_ring_peek(uvhttp__entry_ring_t *ring) {
-    uint64_t taken = atomic_load_explicit(&ring->taken, memory_order_relaxed);
-    if (taken == atomic_load_explicit(&ring->put, memory_order_acquire)) return NULL;
-    const char *at = ring->data + (taken & ring->mask);
+    uint64_t consumed = atomic_load_explicit(&ring->consumed, memory_order_relaxed);
+    if (consumed == atomic_load_explicit(&ring->put, memory_order_acquire)) return NULL;
+    const char *at = ring->data + (consumed & ring->mask);
     uint32_t size;
     memcpy(&size, at, sizeof size);
     if (size == 0) { /* the next one begins at the begin */
-        atomic_store_explicit(&ring->taken, taken + ring->mask + 1 - (taken & ring->mask), memory_order_release);
+        atomic_store_explicit(&ring->consumed, consumed + ring->mask + 1 - (consumed & ring->mask),
+                              memory_order_release);
         at = ring->data;
     }
     return (const uvhttp__entry_t *)(const void *)at;
 }
 
 void uvhttp__entry_ring_release(uvhttp__entry_ring_t *ring, const uvhttp__entry_t *entry) {
-    uint64_t taken = atomic_load_explicit(&ring->taken, memory_order_relaxed);
-    atomic_store_explicit(&ring->taken, taken + entry->size, memory_order_release);
+    uint64_t consumed = atomic_load_explicit(&ring->consumed, memory_order_relaxed);
+    atomic_store_explicit(&ring->consumed, consumed + entry->size, memory_order_release);
 }

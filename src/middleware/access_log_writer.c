@@ -85,7 +85,7 @@ static void reopen(writer_t *writer) {
     int fd = uvhttp__access_log_open(log);
     if (fd < 0) {
         int error = errno;
-        UVHTTP_LOG_ERROR("access_log: can not open \"%s\" anew, the old file is kept: %s", log->path,
+        UVHTTP_LOG_ERROR("access_log: cannot open \"%s\" anew, the old file is kept: %s", log->path,
                          uvhttp__access_log_unread(log, error) ? "nobody reads this FIFO" : strerrordesc_np(error));
         return;
     }
@@ -160,10 +160,10 @@ static void lose_batch(writer_t *writer) {
     writer->size = kept;
 }
 
-static void tell_broken(const writer_t *writer, int error) {
+static void report_broken(const writer_t *writer, int error) {
     const uvhttp__access_log_t *log = writer->log;
     bool unread = log->fd < 0 && uvhttp__access_log_unread(log, error);
-    UVHTTP_LOG_ERROR("access_log: can not write to %s: %s; lines are lost until it works again",
+    UVHTTP_LOG_ERROR("access_log: cannot write to %s: %s; lines are lost until it works again",
                      log->path ? log->path : "its descriptor",
                      unread ? "nobody reads this FIFO" : strerrordesc_np(error));
 }
@@ -184,7 +184,7 @@ static void flush(writer_t *writer) {
     if (outcome == INTERRUPTED) return;
     if (outcome == FAILED) {
         lose_batch(writer);
-        if (!writer->broken) tell_broken(writer, error); /* once, not at every batch */
+        if (!writer->broken) report_broken(writer, error); /* once, not at every batch */
     }
     writer->broken = outcome == FAILED;
 }
@@ -192,16 +192,16 @@ static void flush(writer_t *writer) {
 /* --- entries --- */
 
 /* In the access log, where they are missing, and so often that a full ring does not fill the disk with such lines. */
-static void tell_dropped(writer_t *writer, uvhttp__entry_ring_t *ring) {
+static void report_dropped(writer_t *writer, uvhttp__entry_ring_t *ring) {
     uint64_t dropped = atomic_load_explicit(&ring->dropped, memory_order_relaxed);
-    if (dropped == ring->dropped_told) return;
+    if (dropped == ring->dropped_reported) return;
     uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
-    if (!writer->last && ring->told_ns != 0 && now_ns - ring->told_ns < DROPPED_LINE_S * NS) return;
+    if (!writer->last && ring->reported_ns != 0 && now_ns - ring->reported_ns < DROPPED_LINE_S * NS) return;
     int64_t real_ns = (int64_t)clock_ns(CLOCK_REALTIME);
-    writer->size += uvhttp__access_dropped_line(writer->log->format, dropped - ring->dropped_told, real_ns,
+    writer->size += uvhttp__access_dropped_line(writer->log->format, dropped - ring->dropped_reported, real_ns,
                                                 writer->batch + writer->size);
-    ring->dropped_told = dropped;
-    ring->told_ns = now_ns;
+    ring->dropped_reported = dropped;
+    ring->reported_ns = now_ns;
 }
 
 /* In the server's log. */
@@ -212,14 +212,15 @@ static void warn_dropped(writer_t *writer) {
         dropped += atomic_load_explicit(&ring->dropped, memory_order_relaxed);
     if (dropped == writer->dropped_warned) return;
     if (!writer->last && writer->warned_ns != 0 && now_ns - writer->warned_ns < DROPPED_WARNING_S * NS) return;
-    UVHTTP_LOG_WARN("access_log: %" PRIu64 " requests were not logged, for lines come faster than %s takes them; a "
+    UVHTTP_LOG_WARN("access_log: %" PRIu64
+                    " requests were not logged, because lines come faster than %s accepts them; a "
                     "larger ring_size carries over longer bursts",
                     dropped - writer->dropped_warned, log->path ? log->path : "the writer");
     writer->dropped_warned = dropped;
     writer->warned_ns = now_ns;
 }
 
-static bool has_room(const writer_t *writer) {
+static bool has_capacity(const writer_t *writer) {
     return writer->size + UVHTTP__ACCESS_LINE_MAX <= BATCH_SIZE;
 }
 
@@ -230,18 +231,18 @@ typedef enum found { NOTHING, ALL, MORE } found_t;
 static found_t take_ring(writer_t *writer, uvhttp__entry_ring_t *ring) {
     const uvhttp__entry_t *entry = uvhttp__entry_ring_peek(ring);
     found_t found = entry ? ALL : NOTHING;
-    for (size_t taken = 0; entry; entry = uvhttp__entry_ring_peek(ring)) {
-        if (taken >= ROUND_SIZE || !has_room(writer)) {
+    for (size_t consumed = 0; entry; entry = uvhttp__entry_ring_peek(ring)) {
+        if (consumed >= ROUND_SIZE || !has_capacity(writer)) {
             found = MORE;
             break;
         }
         size_t size =
             uvhttp__access_line(writer->log->format, entry, writer->real_offset_ns, writer->batch + writer->size);
         writer->size += size;
-        taken += size;
+        consumed += size;
         uvhttp__entry_ring_release(ring, entry);
     }
-    if (has_room(writer)) tell_dropped(writer, ring);
+    if (has_capacity(writer)) report_dropped(writer, ring);
     return found;
 }
 
@@ -253,7 +254,7 @@ static found_t take_round(writer_t *writer) {
     writer->real_offset_ns = (int64_t)(clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC));
     for (uvhttp__entry_ring_t *ring = atomic_load_explicit(&log->rings, memory_order_acquire); ring;
          ring = ring->next) {
-        if (!has_room(writer)) flush(writer);
+        if (!has_capacity(writer)) flush(writer);
         found_t in_ring = take_ring(writer, ring);
         if (in_ring > found) found = in_ring;
     }

@@ -10,7 +10,7 @@
 
 #define NAME "allowed_hosts"
 
-static const char refusal[] = "This server does not answer for the host of the request.\n";
+static const char refusal[] = "This server does not serve the host of the request.\n";
 
 typedef struct allowed_hosts {
     char *hosts; /* comma-separated */

@@ -117,7 +117,7 @@ static void finish_not_modified(uvhttp_response_t *res) {
     if (uvhttp__vary_add(res, UVHTTP__STR("Accept-Encoding")) == 0 && asks_with_weak(res)) (void)weaken_etag(res);
 }
 
-static int tell_coding(uvhttp_response_t *res, uvhttp__coding_t coding) {
+static int name_coding(uvhttp_response_t *res, uvhttp__coding_t coding) {
     uvhttp_str_t name = coding == UVHTTP__CODING_BROTLI ? UVHTTP__STR("br") : UVHTTP__STR("gzip");
     int status = weaken_etag(res);
     return status == 0 ? put(res, UVHTTP__STR("Content-Encoding"), name, true) : status;
@@ -125,11 +125,11 @@ static int tell_coding(uvhttp_response_t *res, uvhttp__coding_t coding) {
 
 /* --- a complete body --- */
 
-static void encode_whole(const compression_t *self, uvhttp_response_t *res, uvhttp__coding_t coding) {
+static void encode_buffered(const compression_t *self, uvhttp_response_t *res, uvhttp__coding_t coding) {
     size_t size;
     void *encoded = uvhttp__encode(self->encoders, coding, res->body.data, (size_t)res->body.size, &size);
     if (!encoded) return;
-    if (tell_coding(res, coding) != 0) {
+    if (name_coding(res, coding) != 0) {
         uvhttp__free(encoded);
         return;
     }
@@ -152,7 +152,7 @@ static int push(void *arg, const char *data, size_t size) {
 
 static int coder_write(uvhttp__coder_t *coder, uvhttp_response_t *res, const char *data, size_t size) {
     stream_coder_t *self = UVHTTP__CONTAINER_OF(coder, stream_coder_t, coder);
-    int status = res->sink->room(res, size); /* what the encoder has taken can not be given back */
+    int status = res->sink->capacity(res, size); /* what the encoder has taken cannot be given back */
     if (status != 0 || !self->encoder) return status;
     status = uvhttp__encoder_write(self->encoder, data, size, false, push, res);
     if (status != 0) res->flags |= UVHTTP__RESPONSE_MISSIZED;
@@ -184,7 +184,7 @@ static void encode_pieces(const compression_t *self, uvhttp_response_t *res, uvh
             return;
         }
     }
-    if (tell_coding(res, coding) == 0) res->coder = &coder->coder;
+    if (name_coding(res, coding) == 0) res->coder = &coder->coder;
 }
 
 static void on_finish(uvhttp_response_t *res, void *user) {
@@ -198,7 +198,7 @@ static void on_finish(uvhttp_response_t *res, void *user) {
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN))
         encode_pieces(self, res, coding);
     else
-        encode_whole(self, res, coding);
+        encode_buffered(self, res, coding);
 }
 
 static uvhttp_flow_t run(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {

@@ -175,7 +175,7 @@ static int put_preflight(const cors_t *cors, uvhttp_response_t *res) {
     return status;
 }
 
-static uvhttp_flow_t answer_preflight(const cors_t *cors, uvhttp_response_t *res, bool allowed) {
+static uvhttp_flow_t respond_to_preflight(const cors_t *cors, uvhttp_response_t *res, bool allowed) {
     int status = uvhttp__response_put_header(res, UVHTTP__STR("Vary"), uvhttp__str_from(cors->preflight_vary), false);
     if (status == UVHTTP_OK && allowed) status = put_preflight(cors, res);
     if (status == UVHTTP_OK) status = uvhttp_response_empty(res, allowed ? 204 : 403);
@@ -205,7 +205,7 @@ static bool is_preflight(const uvhttp_request_t *req) {
 static uvhttp_flow_t run(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     const cors_t *cors = user;
     bool allowed = allows(cors, req);
-    if (is_preflight(req)) return answer_preflight(cors, res, allowed);
+    if (is_preflight(req)) return respond_to_preflight(cors, res, allowed);
     int status = uvhttp_response_on_finish(res, allowed ? finish_allowed : finish_refused, user);
     return status == UVHTTP_OK ? UVHTTP_NEXT : uvhttp__middleware_unavailable(res);
 }

@@ -12,7 +12,7 @@
 #include "base/list.h"
 #include <uvhttp/error.h>
 
-/* A deflate stream is 270 KB that want to be set up once; a brotli encoder can not be used again. */
+/* A deflate stream is 270 KB that want to be set up once; a brotli encoder cannot be used again. */
 typedef struct gzip_encoder {
     z_stream stream;
     struct gzip_encoder *next;
@@ -154,11 +154,11 @@ static size_t encode_brotli(const uvhttp__encoder_pool_t *pool, const void *data
 void *uvhttp__encode(uvhttp__encoder_pool_t *pool, uvhttp__coding_t coding, const void *data, size_t size,
                      size_t *encoded_size) {
     if (size < 2 || size > INT_MAX) return NULL;
-    size_t room = size - 1; /* what would not be smaller does not fit */
-    char *out = uvhttp__malloc(room);
+    size_t capacity = size - 1; /* what would not be smaller does not fit */
+    char *out = uvhttp__malloc(capacity);
     if (!out) return NULL;
-    size_t written = coding == UVHTTP__CODING_BROTLI ? encode_brotli(pool, data, size, out, room)
-                                                     : encode_gzip(pool, data, size, out, room);
+    size_t written = coding == UVHTTP__CODING_BROTLI ? encode_brotli(pool, data, size, out, capacity)
+                                                     : encode_gzip(pool, data, size, out, capacity);
     if (written == 0) {
         uvhttp__free(out);
         return NULL;
@@ -198,9 +198,9 @@ uvhttp__encoder_t *uvhttp__encoder_open(uvhttp__encoder_pool_t *pool, uvhttp__co
     if (!encoder) return NULL;
     encoder->pool = pool;
     uvhttp__list_init(&encoder->memory.blocks);
-    bool room = atomic_fetch_add(&pool->streams, 1) < pool->streams_max;
-    if (room && coding == UVHTTP__CODING_GZIP) encoder->gzip = gzip_take(pool);
-    if (room && (encoder->gzip || (coding == UVHTTP__CODING_BROTLI && open_brotli(encoder)))) return encoder;
+    bool capacity = atomic_fetch_add(&pool->streams, 1) < pool->streams_max;
+    if (capacity && coding == UVHTTP__CODING_GZIP) encoder->gzip = gzip_take(pool);
+    if (capacity && (encoder->gzip || (coding == UVHTTP__CODING_BROTLI && open_brotli(encoder)))) return encoder;
     uvhttp__encoder_close(encoder);
     return NULL;
 }
@@ -232,9 +232,9 @@ static int write_gzip(z_stream *stream, const void *data, size_t size, bool last
 static bool step_brotli(uvhttp__encoder_t *encoder, BrotliEncoderOperation operation, const uint8_t **data,
                         size_t *size, char *buffer, size_t *made) {
     uint8_t *next_out = (uint8_t *)buffer;
-    size_t room = OUT_SIZE;
+    size_t capacity = OUT_SIZE;
     if (setjmp(encoder->memory.out_of_memory) != 0) return false;
-    BROTLI_BOOL good = BrotliEncoderCompressStream(encoder->brotli, operation, size, data, &room, &next_out, NULL);
+    BROTLI_BOOL good = BrotliEncoderCompressStream(encoder->brotli, operation, size, data, &capacity, &next_out, NULL);
     *made = (size_t)(next_out - (uint8_t *)buffer);
     return good;
 }

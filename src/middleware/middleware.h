@@ -9,7 +9,7 @@
 #include "message/message.h"
 #include "obs/counters.h"
 
-/* Logs "middleware: <name>: <message>" as an error; the result can not be registered. */
+/* Logs "middleware: <name>: <message>" as an error; the result cannot be registered. */
 UVHTTP_PRINTF(2, 3) uvhttp_middleware_t uvhttp__middleware_refused(const char *name, const char *format, ...);
 
 /* Counts in the shard of the request's loop, whose thread calls (on another one it counts nothing):
@@ -20,7 +20,7 @@ UVHTTP_PRINTF(2, 3) uvhttp_middleware_t uvhttp__middleware_refused(const char *n
         if (shard_) uvhttp__counters_add(shard_, name, 1);                                                             \
     } while (0)
 
-/* For a request that can not be let through because memory is lacking: 503 without a body, which needs none. */
+/* For a request that cannot be let through because memory is lacking: 503 without a body, which needs none. */
 uvhttp_flow_t uvhttp__middleware_unavailable(uvhttp_response_t *res);
 
 /* The value of the field called `name`. False if there is none, or more than one. */

@@ -48,7 +48,7 @@ static char *write_number(char *out, uint64_t number) {
     return out + uvhttp__write_decimal(out, number);
 }
 
-/* A field that can not be added for want of memory is left out: the answer matters more. */
+/* A field that cannot be added for want of memory is left out: the answer matters more. */
 static void say_what_is_left(const uvhttp__rate_limiter_t *limiter, uvhttp_response_t *res,
                              const uvhttp_rate_limit_decision_t *decision) {
     char text[UVHTTP__RATE_LIMIT_NAME_MAX + 2 * UVHTTP__DECIMAL_MAX + 16];

@@ -4,7 +4,7 @@
  * hash, so that keys of any size cost the same and no address is kept. A shard's entries are filled in order; when all
  * are in use, a hand goes round and looks at a few: a bucket that has become full says nothing that a new one would not
  * say, and goes first; else the one that is nearest to full, which is the one that was least used of late. So a client
- * that has used up its bucket is the last to be forgotten, and can not get a new one by filling the table with others
+ * that has used up its bucket is the last to be forgotten, and cannot get a new one by filling the table with others
  * that it uses less. */
 #include <assert.h>
 #include <pthread.h>

@@ -58,7 +58,7 @@ static bool read_key(uvhttp__rate_limiter_t *limiter, const uvhttp_rate_limit_op
     return REFUSE("by is %d: expected a UVHTTP_RATE_LIMIT_BY_* value", (int)options->by);
 }
 
-static bool read_answer(uvhttp__rate_limiter_t *limiter, const uvhttp_rate_limit_options_t *options) {
+static bool read_reply(uvhttp__rate_limiter_t *limiter, const uvhttp_rate_limit_options_t *options) {
     limiter->status = options->status ? options->status : 429;
     if (limiter->status != 429 && limiter->status != 503)
         return REFUSE("status is %d: expected 429 or 503, or 0 for the default", options->status);
@@ -126,7 +126,7 @@ uvhttp__rate_limiter_t *uvhttp__rate_limiter_new(const uvhttp_rate_limit_options
         return NULL;
     }
     if (options->store) limiter->store = *options->store;
-    if (read_rate(limiter, options) && read_key(limiter, options) && read_answer(limiter, options) &&
+    if (read_rate(limiter, options) && read_key(limiter, options) && read_reply(limiter, options) &&
         read_allow(limiter, options) && make_texts(limiter, options) && make_store(limiter, options))
         return limiter;
     uvhttp__rate_limiter_free(limiter);

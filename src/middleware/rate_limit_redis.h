@@ -66,10 +66,10 @@ typedef struct uvhttp__redis_store {
     uvhttp__redis_state_t state;
     char input[UVHTTP__REDIS_REPLY_SIZE_MAX];
     size_t input_size;
-    bool told_away;     /* the log has been told */
-    uint64_t told_ns;   /* when, the last time; 0: never */
-    uint32_t untold;    /* how often it has gone since then */
-    unsigned preparing; /* answers to AUTH, SELECT and SCRIPT LOAD that are still to come */
+    bool reported_away;   /* the log has been told */
+    uint64_t reported_ns; /* when, the last time; 0: never */
+    uint32_t unreported;  /* how often it has gone since then */
+    unsigned preparing;   /* answers to AUTH, SELECT and SCRIPT LOAD that are still to come */
     char sha[41];
     uvhttp__redis_list_t waiting, sent;
     uint64_t retry_ns, connect_until_ns;
@@ -99,7 +99,7 @@ typedef struct uvhttp__redis_reply {
 } uvhttp__redis_reply_t;
 
 typedef enum uvhttp__redis_parsed {
-    UVHTTP__REDIS_WHOLE,
+    UVHTTP__REDIS_COMPLETE,
     UVHTTP__REDIS_PART,
     UVHTTP__REDIS_WRONG
 } uvhttp__redis_parsed_t;

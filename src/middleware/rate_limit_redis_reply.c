@@ -13,7 +13,7 @@ static uvhttp__redis_parsed_t parse_line(const char **at, const char *end, uvhtt
     if (stop == *at || stop[-1] != '\r') return UVHTTP__REDIS_WRONG;
     *line = (uvhttp_str_t){*at, (size_t)(stop - 1 - *at)};
     *at = stop + 1;
-    return UVHTTP__REDIS_WHOLE;
+    return UVHTTP__REDIS_COMPLETE;
 }
 
 static bool parse_number(uvhttp_str_t text, int64_t *number) {
@@ -30,7 +30,7 @@ static uvhttp__redis_parsed_t parse_string(const char **at, const char *end, int
     if (end - *at < size + 2) return UVHTTP__REDIS_PART;
     *text = (uvhttp_str_t){*at, (size_t)size};
     *at += size + 2;
-    return memcmp(*at - 2, "\r\n", 2) == 0 ? UVHTTP__REDIS_WHOLE : UVHTTP__REDIS_WRONG;
+    return memcmp(*at - 2, "\r\n", 2) == 0 ? UVHTTP__REDIS_COMPLETE : UVHTTP__REDIS_WRONG;
 }
 
 static uvhttp__redis_parsed_t parse_numbers(const char **at, const char *end, int64_t count, int64_t *numbers) {
@@ -38,11 +38,11 @@ static uvhttp__redis_parsed_t parse_numbers(const char **at, const char *end, in
     for (int i = 0; i < UVHTTP__REDIS_NUMBERS; i++) {
         uvhttp_str_t line;
         uvhttp__redis_parsed_t parsed = parse_line(at, end, &line);
-        if (parsed != UVHTTP__REDIS_WHOLE) return parsed;
+        if (parsed != UVHTTP__REDIS_COMPLETE) return parsed;
         if (line.size < 2 || *line.data != ':') return UVHTTP__REDIS_WRONG;
         if (!parse_number((uvhttp_str_t){line.data + 1, line.size - 1}, &numbers[i])) return UVHTTP__REDIS_WRONG;
     }
-    return UVHTTP__REDIS_WHOLE;
+    return UVHTTP__REDIS_COMPLETE;
 }
 
 uvhttp__redis_parsed_t uvhttp__redis_parse_reply(const char **at, const char *end, uvhttp__redis_reply_t *reply) {
@@ -50,7 +50,7 @@ uvhttp__redis_parsed_t uvhttp__redis_parse_reply(const char **at, const char *en
     uvhttp_str_t line;
     int64_t size;
     uvhttp__redis_parsed_t parsed = parse_line(&next, end, &line);
-    if (parsed != UVHTTP__REDIS_WHOLE) return parsed;
+    if (parsed != UVHTTP__REDIS_COMPLETE) return parsed;
     *reply = (uvhttp__redis_reply_t){.type = line.size ? *line.data : '\0'};
     reply->text = line.size ? (uvhttp_str_t){line.data + 1, line.size - 1} : line;
     switch (reply->type) {
@@ -66,6 +66,6 @@ uvhttp__redis_parsed_t uvhttp__redis_parse_reply(const char **at, const char *en
             break;
         default: return UVHTTP__REDIS_WRONG;
     }
-    if (parsed == UVHTTP__REDIS_WHOLE) *at = next;
+    if (parsed == UVHTTP__REDIS_COMPLETE) *at = next;
     return parsed;
 }

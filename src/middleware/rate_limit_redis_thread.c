@@ -85,31 +85,31 @@ static void fail_all(uvhttp__redis_store_t *store, uvhttp__redis_list_t *list, i
 /* --- the connection --- */
 
 /* Not for each time that it comes and goes, which may be many in a second. */
-static void tell_away(uvhttp__redis_store_t *store, const char *why) {
+static void report_away(uvhttp__redis_store_t *store, const char *why) {
     uint64_t now = uvhttp__redis_now_ns();
-    if (store->told_away) return;
-    if (store->told_ns != 0 && now - store->told_ns < AWAY_LINE_S * 1000 * MS) {
-        store->untold++;
+    if (store->reported_away) return;
+    if (store->reported_ns != 0 && now - store->reported_ns < AWAY_LINE_S * 1000 * MS) {
+        store->unreported++;
         return;
     }
     UVHTTP_LOG_WARN(UVHTTP__REDIS_NAME
                     ": %s is away: %s; requests are decided by refuse_on_error until it is back (%" PRIu32
                     " more times since the last such line)",
-                    store->address_text, why, store->untold);
-    store->told_away = true;
-    store->told_ns = now;
-    store->untold = 0;
+                    store->address_text, why, store->unreported);
+    store->reported_away = true;
+    store->reported_ns = now;
+    store->unreported = 0;
 }
 
 /* Only a decision shows that it works: one that cannot write (a replica, maxmemory) takes connections and scripts. */
 static void be_there(uvhttp__redis_store_t *store) {
-    if (store->told_away) UVHTTP_LOG_WARN(UVHTTP__REDIS_NAME ": %s is there", store->address_text);
-    store->told_away = false;
+    if (store->reported_away) UVHTTP_LOG_WARN(UVHTTP__REDIS_NAME ": %s is there", store->address_text);
+    store->reported_away = false;
     store->backoff_ms = UVHTTP__REDIS_BACKOFF_MS_MIN;
 }
 
 static void go_away(uvhttp__redis_store_t *store, const char *why) {
-    tell_away(store, why);
+    report_away(store, why);
     if (store->redis) redisFree(store->redis);
     store->redis = NULL;
     store->state = UVHTTP__REDIS_AWAY;
@@ -210,7 +210,7 @@ static bool on_prepared(uvhttp__redis_store_t *store, const uvhttp__redis_reply_
     bool last = store->preparing == 1;
     bool good = reply->type != '-' && (!last || (reply->type == '$' && reply->text.size == sizeof store->sha - 1));
     if (!good) {
-        say_error(reply, "no answer of Redis to SCRIPT LOAD", why, size);
+        say_error(reply, "no reply of Redis to SCRIPT LOAD", why, size);
         return false;
     }
     store->preparing--;
@@ -221,11 +221,11 @@ static bool on_prepared(uvhttp__redis_store_t *store, const uvhttp__redis_reply_
     return true;
 }
 
-static bool on_answer(uvhttp__redis_store_t *store, const uvhttp__redis_reply_t *reply, char *why, size_t size) {
+static bool on_reply(uvhttp__redis_store_t *store, const uvhttp__redis_reply_t *reply, char *why, size_t size) {
     uvhttp__redis_job_t *job = list_take(&store->sent);
     uvhttp_rate_limit_decision_t decision;
     if (!job) {
-        snprintf(why, size, "an answer without a question");
+        snprintf(why, size, "a reply without a request");
         return false;
     }
     bool good = read_decision(reply, &decision);
@@ -235,7 +235,7 @@ static bool on_answer(uvhttp__redis_store_t *store, const uvhttp__redis_reply_t 
         decide(job, UVHTTP_OK, &decision);
     } else {
         /* NOSCRIPT after a SCRIPT FLUSH, a replica, out of memory: a new connection prepares everything anew. */
-        say_error(reply, "unexpected answer", why, size);
+        say_error(reply, "unexpected reply", why, size);
     }
     decide(job, UVHTTP_E_IO, NULL);
     end_job(store, job);
@@ -255,7 +255,7 @@ static bool receive(uvhttp__redis_store_t *store, char *why, size_t size) {
     return false;
 }
 
-static void read_answers(uvhttp__redis_store_t *store) {
+static void read_replies(uvhttp__redis_store_t *store) {
     char why[128] = "";
     bool good = receive(store, why, sizeof why);
     const char *at = store->input, *end = at + store->input_size;
@@ -263,11 +263,11 @@ static void read_answers(uvhttp__redis_store_t *store) {
         uvhttp__redis_reply_t reply;
         uvhttp__redis_parsed_t parsed = uvhttp__redis_parse_reply(&at, end, &reply);
         if (parsed == UVHTTP__REDIS_PART && (at > store->input || store->input_size < sizeof store->input)) break;
-        if (parsed == UVHTTP__REDIS_WHOLE) {
+        if (parsed == UVHTTP__REDIS_COMPLETE) {
             good = store->preparing > 0 ? on_prepared(store, &reply, why, sizeof why)
-                                        : on_answer(store, &reply, why, sizeof why);
+                                        : on_reply(store, &reply, why, sizeof why);
         } else {
-            snprintf(why, sizeof why, "an answer that no question of ours has, or one of more than %d bytes",
+            snprintf(why, sizeof why, "a reply that matches no request, or one of more than %d bytes",
                      UVHTTP__REDIS_REPLY_SIZE_MAX);
             good = false;
         }
@@ -292,7 +292,7 @@ static void expire(uvhttp__redis_store_t *store, uint64_t now) {
     }
     for (uvhttp__redis_job_t *job = store->sent.first; job && job->deadline_ns <= now; job = job->next)
         decide(job, UVHTTP_E_TIMEOUT, NULL);
-    if (store->sent.first && store->sent.first->deadline_ns + DEAD_MS * MS <= now) go_away(store, "it does not answer");
+    if (store->sent.first && store->sent.first->deadline_ns + DEAD_MS * MS <= now) go_away(store, "it does not reply");
     if ((store->state == UVHTTP__REDIS_CONNECTING || store->state == UVHTTP__REDIS_PREPARING) &&
         store->connect_until_ns <= now)
         go_away(store, "no connection in time");
@@ -352,7 +352,7 @@ static bool write_questions(uvhttp__redis_store_t *store) {
     return false;
 }
 
-static void turn(uvhttp__redis_store_t *store) {
+static void iteration(uvhttp__redis_store_t *store) {
     take_queue(store);
     ask_all(store);
     bool unsent = write_questions(store);
@@ -370,7 +370,7 @@ static void turn(uvhttp__redis_store_t *store) {
         if (store->state == UVHTTP__REDIS_CONNECTING)
             on_connected(store);
         else if (fds[1].revents & (POLLIN | POLLHUP | POLLERR))
-            read_answers(store);
+            read_replies(store);
     }
     expire(store, uvhttp__redis_now_ns());
 }
@@ -378,7 +378,7 @@ static void turn(uvhttp__redis_store_t *store) {
 static void *run(void *arg) {
     uvhttp__redis_store_t *store = arg;
     connect_now(store);
-    while (!atomic_load(&store->stopping)) turn(store);
+    while (!atomic_load(&store->stopping)) iteration(store);
     take_queue(store);
     fail_all(store, &store->sent, UVHTTP_E_ABORTED);
     fail_all(store, &store->waiting, UVHTTP_E_ABORTED);

@@ -36,10 +36,10 @@ static uint64_t process_number(void) {
 }
 
 static uint64_t request_number(void) {
-    static _Atomic uint64_t taken;
+    static _Atomic uint64_t given;
     static _Thread_local uint64_t next, end;
     if (next == end) {
-        next = atomic_fetch_add_explicit(&taken, NUMBERS_AT_ONCE, memory_order_relaxed);
+        next = atomic_fetch_add_explicit(&given, NUMBERS_AT_ONCE, memory_order_relaxed);
         end = next + NUMBERS_AT_ONCE;
     }
     return next++;
@@ -91,11 +91,11 @@ uvhttp_str_t uvhttp_request_id_get(const uvhttp_request_t *req) {
 /* --- making it --- */
 
 /* Fields with a meaning of their own: the library's, and the one that is not kept with the others. */
-static bool is_taken(uvhttp_str_t name) {
-    static const char *const taken[] = {"Content-Length", "Content-Type", "Transfer-Encoding", "Connection",
-                                        "Date",           "Upgrade",      "Trailer",           "Set-Cookie"};
-    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
-        if (uvhttp__str_equal_nocase(name, uvhttp__str_from(taken[i]))) return true;
+static bool is_reserved(uvhttp_str_t name) {
+    static const char *const reserved[] = {"Content-Length", "Content-Type", "Transfer-Encoding", "Connection",
+                                           "Date",           "Upgrade",      "Trailer",           "Set-Cookie"};
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+        if (uvhttp__str_equal_nocase(name, uvhttp__str_from(reserved[i]))) return true;
     return false;
 }
 
@@ -103,7 +103,7 @@ uvhttp_middleware_t uvhttp_request_id(const uvhttp_request_id_options_t *options
     static const uvhttp_request_id_options_t defaults;
     if (!options) options = &defaults;
     uvhttp_str_t header = uvhttp__str_from(options->header ? options->header : "X-Request-Id");
-    if (header.size > HEADER_SIZE_MAX || !uvhttp__valid_header_name(header) || is_taken(header))
+    if (header.size > HEADER_SIZE_MAX || !uvhttp__valid_header_name(header) || is_reserved(header))
         return uvhttp__middleware_refused(NAME,
                                           "header is \"%.100s\": expected a field name of 1..%d bytes without another "
                                           "meaning, such as X-Request-Id",

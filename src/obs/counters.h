@@ -8,7 +8,7 @@
 #include <uvhttp/types.h>
 
 #include "base/error_index.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 
 /* X(name, help). The metrics page shows them in this order; put a new one with its kin. */
 #define UVHTTP__COUNTER_MAP(X)                                                                                         \
@@ -16,11 +16,11 @@
     X(connections_closed, "Connections closed")                                                                        \
     X(connections_limit, "Connections at once at most: max_connections, or what the descriptors allow, now")           \
     X(connections_refused_limit, "Connections closed at once because a limit of connections was reached")              \
-    X(connections_refused_address, "Connections reset at once because their address had max_connections_per_address")  \
-    X(connections_evicted, "Idle connections closed to make room, because max_connections was reached")                \
+    X(connections_refused_address, "Connections reset at once because their address had connections_per_address_max")  \
+    X(connections_evicted, "Idle connections closed for new ones, because max_connections was reached")                \
     X(accept_paused, "Times that accepting paused because descriptors or memory ran out")                              \
     X(accept_errors, "Errors of accepting connections")                                                                \
-    X(requests, "Requests whose head was received whole")                                                              \
+    X(requests, "Requests whose head was received completely")                                                         \
     X(requests_pipelined, "Requests that were received before the response to the one before was made")                \
     X(responses_1xx, "Responses with status 100-199")                                                                  \
     X(responses_2xx, "Responses with status 200-299")                                                                  \
@@ -28,11 +28,11 @@
     X(responses_4xx, "Responses with status 400-499")                                                                  \
     X(responses_5xx, "Responses with status 500-599")                                                                  \
     X(bytes_received, "Bytes received from sockets")                                                                   \
-    X(bytes_sent, "Bytes taken by sockets")                                                                            \
-    X(timeouts_header, "Connections closed because a request head was not whole in time")                              \
-    X(timeouts_body, "Connections closed because a request body was not whole in time")                                \
+    X(bytes_sent, "Bytes accepted by sockets")                                                                         \
+    X(timeouts_header, "Connections closed because a request head was not complete in time")                           \
+    X(timeouts_body, "Connections closed because a request body was not complete in time")                             \
     X(timeouts_keepalive, "Idle connections closed")                                                                   \
-    X(timeouts_write, "Connections closed because a response was not taken in time")                                   \
+    X(timeouts_write, "Connections closed because a response was not received in time")                                \
     X(timeouts_handshake, "Connections closed because the TLS handshake was not done in time")                         \
     X(slow_read, "Connections closed because they sent below the minimum rate")                                        \
     X(slow_write, "Connections closed because they received below the minimum rate")                                   \
@@ -43,42 +43,42 @@
     X(closing_floods, "Times that too many bytes came behind the ends of connections, and one was closed or paused")   \
     X(aborted, "Requests whose client was gone before the response was sent")                                          \
     X(deferred, "Responses that were deferred")                                                                        \
-    X(handler_no_answer, "Requests whose handler neither answered nor deferred")                                       \
+    X(handler_no_response, "Requests whose handler neither sent nor deferred a response")                              \
     X(engine_enobufs, "Times that receiving waited for buffers")                                                       \
     X(engine_refusals, "Times that the kernel refused what was submitted to io_uring, or completions")                 \
     X(engine_wakeups, "Wake-ups by other threads")                                                                     \
-    X(engine_turns, "Turns of the loop")                                                                               \
+    X(engine_iterations, "Loop iterations")                                                                            \
     X(connections_waited, "Times that accepting waited because max_connections was reached")                           \
     X(write_queue_full, "Times that a connection was not read because its output waited for the client")               \
-    X(budget_exhausted, "Times that a connection used up its share of a turn")                                         \
-    X(upgrades, "Connections handed over to another protocol")                                                         \
+    X(budget_exhausted, "Times that a connection used up its share of a loop iteration")                               \
+    X(upgrades, "Connections upgraded to another protocol")                                                            \
     X(ws_messages_received, "WebSocket messages received")                                                             \
     X(ws_messages_sent, "WebSocket messages sent")                                                                     \
-    X(refused_auth, "Requests answered 401 by basic_auth or bearer_auth")                                              \
+    X(refused_auth, "Requests that got 401 by basic_auth or bearer_auth")                                              \
     X(refused_cors, "Preflights of an origin that is not allowed")                                                     \
     X(rate_limited, "Requests refused because their bucket was empty")                                                 \
     X(rate_limit_undecided, "Requests that the store of a rate limiter could not decide on")                           \
-    X(middleware_no_memory, "Requests answered 503 because a middleware had no memory for them")                       \
-    X(access_log_dropped, "Requests that the access log had no room for")                                              \
-    X(forwarded_ignored, "Requests with a forwarding field that could not be used whole")                              \
+    X(middleware_no_memory, "Requests that got 503 because a middleware had no memory for them")                       \
+    X(access_log_dropped, "Requests that did not fit into the access log")                                             \
+    X(forwarded_ignored, "Requests with a forwarding field that could not be used completely")                         \
     X(ws_publications, "WebSocket publications that a loop has delivered to its subscribers")                          \
     X(ws_publications_refused, "WebSocket publications refused because too many waited for the loops")                 \
     X(ws_publications_skipped, "WebSocket publications left out for a subscriber whose queue was full")                \
     X(ws_subscribers_dropped, "WebSocket connections reset because their queue was full at a publication")             \
-    X(static_hits, "Static files that were answered from the cache")                                                   \
+    X(static_hits, "Static files that were served from the cache")                                                     \
     X(static_misses, "Static files that had to be looked up")                                                          \
     X(static_revalidated, "Cached static files that were looked at again")                                             \
-    X(static_evictions, "Static files that left the cache to make room")                                               \
+    X(static_evictions, "Static files that left the cache for others")                                                 \
     X(static_cache_bytes, "Bytes of static files' content in the caches now")                                          \
     X(file_pieces_brought, "Pieces of files that a thread read because sendfile would have waited for the disk")       \
     X(file_read_errors, "Files that could not be read, or ended early, when they were looked up or sent")              \
     X(tls_handshakes, "TLS handshakes done")                                                                           \
     X(tls_resumed, "TLS handshakes that resumed a session")                                                            \
     X(tls_resumption_refused, "TLS sessions not resumed because their client certificate is not trusted any more")     \
-    X(tls_kernel, "TLS connections whose sending was handed over to the kernel")                                       \
+    X(tls_kernel, "TLS connections whose sending the kernel encrypts")                                                 \
     X(tls_kernel_refused, "Times that the kernel refused to send for a TLS connection")                                \
     X(tls_kernel_ended, "TLS connections ended because their client asked the kernel for new keys")                    \
-    X(work_jobs, "Jobs and handlers that a worker thread has taken")                                                   \
+    X(work_jobs, "Jobs and handlers that a worker thread has started")                                                 \
     X(work_refused, "Jobs and handlers refused because max_backlog of them waited")                                    \
     X(work_queue_timeouts,                                                                                             \
       "Handlers and writes refused because no worker thread was free for worker_queue_timeout_ms")                     \
@@ -93,9 +93,9 @@
     X(work_running, "Jobs and handlers that worker threads run now")                                                   \
     X(work_waiting, "Jobs and handlers that wait for a worker thread, their time or their tag now")                    \
     X(handler_blocked, "Times that a handler kept its loop from others for longer than handler_warn_ms")               \
-    X(coroutines, "Coroutines begun")                                                                                  \
+    X(coroutines, "Coroutines started")                                                                                \
     X(coroutines_waited, "Requests whose coroutine has waited")                                                        \
-    X(coroutines_refused, "Requests answered 503 because coroutines_max was reached or a stack could not be had")      \
+    X(coroutines_refused, "Requests that got 503 because coroutines_max was reached or a stack could not be had")      \
     X(coroutine_stacks, "Stacks of coroutines that are mapped now")                                                    \
     X(coroutine_stacks_released, "Stacks of coroutines given back to the system")                                      \
     X(coroutine_stack_used_max, "Bytes of stack that the deepest coroutine has touched, in whole pages")               \

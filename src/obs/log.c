@@ -105,15 +105,15 @@ static size_t control_size(const char *text, const char *end) {
     return c == 0xc2 && end - text > 1 && ((uint8_t)text[1] & 0xe0) == 0x80 ? 2 : 0;
 }
 
-static int escape(char *out, size_t room, const char *control, size_t size) {
+static int escape(char *out, size_t capacity, const char *control, size_t size) {
     switch (*control) {
-        case '\n': return snprintf(out, room, "\\n");
-        case '\r': return snprintf(out, room, "\\r");
-        case '\t': return snprintf(out, room, "\\t");
+        case '\n': return snprintf(out, capacity, "\\n");
+        case '\r': return snprintf(out, capacity, "\\r");
+        case '\t': return snprintf(out, capacity, "\\t");
         default: break;
     }
-    if (size == 1) return snprintf(out, room, "\\x%02x", (uint8_t)control[0]);
-    return snprintf(out, room, "\\x%02x\\x%02x", (uint8_t)control[0], (uint8_t)control[1]);
+    if (size == 1) return snprintf(out, capacity, "\\x%02x", (uint8_t)control[0]);
+    return snprintf(out, capacity, "\\x%02x\\x%02x", (uint8_t)control[0], (uint8_t)control[1]);
 }
 
 /* Copies `text` into out[UVHTTP_LOG_MESSAGE_MAX + 1], escaped and terminated, and returns its size. Ends in "..." if it
@@ -269,9 +269,9 @@ void uvhttp_log(uvhttp_log_level_t level, const char *format, ...) {
 /* --- files that cannot be read --- */
 
 static _Atomic uint64_t file_error_next_ns; /* before it, nothing is said */
-static _Atomic uint32_t file_errors_untold;
+static _Atomic uint32_t file_errors_unreported;
 
-static bool may_tell_file_error(uint64_t now_ns) {
+static bool may_report_file_error(uint64_t now_ns) {
     uint64_t next_ns = atomic_load_explicit(&file_error_next_ns, memory_order_relaxed);
     return now_ns >= next_ns &&
            atomic_compare_exchange_strong_explicit(&file_error_next_ns, &next_ns, now_ns + 1000000000u,
@@ -282,8 +282,8 @@ void uvhttp__log_file_error(int fd, const char *path, uint64_t offset, int error
     int saved_errno = errno;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    if (!may_tell_file_error((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec)) {
-        atomic_fetch_add_explicit(&file_errors_untold, 1, memory_order_relaxed);
+    if (!may_report_file_error((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec)) {
+        atomic_fetch_add_explicit(&file_errors_unreported, 1, memory_order_relaxed);
         errno = saved_errno;
         return;
     }
@@ -291,11 +291,11 @@ void uvhttp__log_file_error(int fd, const char *path, uint64_t offset, int error
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t size = path ? -1 : readlink(link, name, sizeof name - 1);
     if (size >= 0) name[size] = '\0';
-    UVHTTP_LOG_ERROR("file: can not read \"%s\" at byte %llu: %s (%u more such errors since the last line)",
+    UVHTTP_LOG_ERROR("file: cannot read \"%s\" at byte %llu: %s (%u more such errors since the last line)",
                      path        ? path
                      : size >= 0 ? name
                                  : "a file whose path is not known",
                      (unsigned long long)offset, error ? strerrordesc_np(error) : "it is shorter than it was",
-                     (unsigned)atomic_exchange_explicit(&file_errors_untold, 0, memory_order_relaxed));
+                     (unsigned)atomic_exchange_explicit(&file_errors_unreported, 0, memory_order_relaxed));
     errno = saved_errno;
 }

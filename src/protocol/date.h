@@ -5,6 +5,6 @@
 #include "exchange/service.h"
 
 /* What worker->date says is of an earlier second than now_ms (loop time): it is written again. */
-void uvhttp__http_date_refresh(uvhttp__http_worker_t *worker, uint64_t now_ms);
+void uvhttp__http_date_refresh(uvhttp__http_loop_t *loop, uint64_t now_ms);
 
 #endif

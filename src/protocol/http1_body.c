@@ -20,13 +20,13 @@ static uvhttp__stream_t *wire_of(const uvhttp__http1_stream_t *stream) {
 static int push_copy(uvhttp__http1_stream_t *stream, const uvhttp__piece_t *piece) {
     uvhttp__stream_t *wire = wire_of(stream);
     size_t size = (size_t)piece->size;
-    char *begin = uvhttp__loop_turn_alloc(wire->loop, size + UVHTTP__HTTP1_CHUNK_HEAD_MAX + 2), *end = begin;
+    char *begin = uvhttp__loop_iteration_alloc(wire->loop, size + UVHTTP__HTTP1_CHUNK_HEAD_MAX + 2), *end = begin;
     if (!begin) return UVHTTP_E_NOMEM;
     if (stream->chunked_out) end += uvhttp__http1_write_chunk_head(end, size);
     end = put(end, piece->data, size);
     if (stream->chunked_out) end = PUT(end, "\r\n");
-    uvhttp__loop_turn_trim(wire->loop, end);
-    return uvhttp__stream_send_turn(wire, begin, (size_t)(end - begin));
+    uvhttp__loop_iteration_trim(wire->loop, end);
+    return uvhttp__stream_send_iteration(wire, begin, (size_t)(end - begin));
 }
 
 static int push_chunk_head(uvhttp__http1_stream_t *stream, uint64_t size) {
@@ -43,7 +43,7 @@ static int push_reference(uvhttp__http1_stream_t *stream, const uvhttp__piece_t 
     /* After a failure, too: the keeper is the queue's to release. */
     int sent = uvhttp__stream_send_ref(wire, piece->data, (size_t)piece->size, keeper.release, keeper.arg);
     if (status == UVHTTP_OK) status = sent;
-    if (status == UVHTTP_OK && stream->chunked_out) status = uvhttp__stream_send_turn(wire, "\r\n", 2);
+    if (status == UVHTTP_OK && stream->chunked_out) status = uvhttp__stream_send_iteration(wire, "\r\n", 2);
     return status;
 }
 
@@ -100,7 +100,7 @@ static int push_last_chunk(uvhttp__http1_stream_t *stream) {
     const uvhttp__trailers_t *trailers = stream->exchange.response.trailers;
     uvhttp__stream_t *wire = wire_of(stream);
     size_t size = trailers ? trailers->size : 0;
-    char *begin = uvhttp__loop_turn_alloc(wire->loop, size + 5), *end = begin;
+    char *begin = uvhttp__loop_iteration_alloc(wire->loop, size + 5), *end = begin;
     if (!begin) { /* without its end it must not look whole */
         stream->keep_alive = false;
         return UVHTTP_E_NOMEM;
@@ -108,8 +108,9 @@ static int push_last_chunk(uvhttp__http1_stream_t *stream) {
     end = PUT(end, "0\r\n");
     if (size > 0) end = put(end, trailers->text, size);
     end = PUT(end, "\r\n");
-    uvhttp__loop_turn_trim(wire->loop, end);
-    return uvhttp__stream_send_turn(wire, begin, (size_t)(end - begin)) == UVHTTP_OK ? UVHTTP_OK : UVHTTP_E_ABORTED;
+    uvhttp__loop_iteration_trim(wire->loop, end);
+    return uvhttp__stream_send_iteration(wire, begin, (size_t)(end - begin)) == UVHTTP_OK ? UVHTTP_OK
+                                                                                          : UVHTTP_E_ABORTED;
 }
 
 static int end_body(uvhttp__http1_stream_t *stream) {
@@ -125,13 +126,13 @@ static int end_body(uvhttp__http1_stream_t *stream) {
 
 /* --- pulling and waiting --- */
 
-/* Whoever pulls goes on when the wire is empty. Of a streamed response, `unwatched_max` bytes on the wire need no look.
+/* Whoever pulls goes on when the wire is empty. Of a streamed response, `unchecked_max` bytes on the wire need no look.
  * The response's flags may be a worker thread's. */
-static void watch(uvhttp__http1_stream_t *stream, uint32_t unwatched_max) {
+static void check_write_rate(uvhttp__http1_stream_t *stream, uint32_t unchecked_max) {
     uvhttp__session_t *session = stream->session;
     uint32_t queued = uvhttp__stream_out_size(&session->conn.stream);
-    if (queued > unwatched_max)
-        uvhttp__session_watch_writing(session);
+    if (queued > unchecked_max)
+        uvhttp__session_check_write_rate(session);
     else if (queued > 0 && stream->exchange.response.sent_size > UVHTTP__PIECE_COPY_MAX)
         uvhttp__output_check_start(&session->conn); /* the kernel takes what comes little by little, for minutes */
 }
@@ -139,7 +140,7 @@ static void watch(uvhttp__http1_stream_t *stream, uint32_t unwatched_max) {
 /* The rest cannot be had. What is on the wire leaves first. */
 static void end_early(uvhttp__http1_stream_t *stream) {
     if (uvhttp__stream_out_size(wire_of(stream)) > 0)
-        uvhttp__session_watch_writing(stream->session);
+        uvhttp__session_check_write_rate(stream->session);
     else
         uvhttp__http1_give_up(stream, UVHTTP_E_ABORTED);
 }
@@ -147,7 +148,7 @@ static void end_early(uvhttp__http1_stream_t *stream) {
 /* For a response that the application still writes. */
 static int pull_written(uvhttp__http1_stream_t *stream) {
     int status = pull(stream);
-    watch(stream, UVHTTP__PIECE_COPY_MAX);
+    check_write_rate(stream, UVHTTP__PIECE_COPY_MAX);
     if (status == UVHTTP_E_EOF) status = end_body(stream);
     return status == UVHTTP_E_AGAIN ? UVHTTP_OK : status;
 }
@@ -155,18 +156,18 @@ static int pull_written(uvhttp__http1_stream_t *stream) {
 /* For a complete response. Returns whether it is over: sent, or given up. */
 static bool pull_responded(uvhttp__http1_stream_t *stream) {
     const uvhttp__conn_t *conn = &stream->session->conn;
-    uint32_t unwatched_max =
+    uint32_t unchecked_max =
         uvhttp__response_is(&stream->exchange.response, UVHTTP__RESPONSE_BEGUN) ? UVHTTP__PIECE_COPY_MAX : 0;
     int status = pull(stream);
     if (status == UVHTTP_E_EOF) {
-        watch(stream, unwatched_max);
+        check_write_rate(stream, unchecked_max);
         (void)end_body(stream);
         uvhttp__http1_done(stream);
         return true;
     }
     if (conn->flags & UVHTTP__CONN_CLOSED) return true; /* on_closed aborts the exchange */
     if (status == UVHTTP_OK || status == UVHTTP_E_AGAIN)
-        watch(stream, unwatched_max);
+        check_write_rate(stream, unchecked_max);
     else
         end_early(stream);
     return false;
@@ -178,7 +179,7 @@ static void respond_later(uvhttp__http1_stream_t *stream) {
     uvhttp__exchange_t *exchange = &stream->exchange;
     stream->responding = true;
     uvhttp__http1_settle_request(stream);
-    session->state = UVHTTP__SESSION_ANSWER;
+    session->state = UVHTTP__SESSION_RESPONSE;
     uvhttp__conn_timer_stop(&session->conn);
     if (uvhttp__exchange_own(exchange) != UVHTTP_OK) uvhttp__http1_give_up(stream, UVHTTP_E_NOMEM);
 }

@@ -2,11 +2,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "protocol/http1_session.h"
 
 static uvhttp__counters_t *counters_of(const uvhttp__session_t *session) {
-    return &session->conn.worker->counters;
+    return &session->conn.loop->counters;
 }
 
 /* --- bodies --- */
@@ -17,7 +17,7 @@ static size_t read_sized(uvhttp__session_t *session, const char *data, size_t si
     stream->body_left -= take;
     session->more = size > take || session->full;
     bool last = stream->body_left == 0;
-    if (last) session->state = UVHTTP__SESSION_ANSWER;
+    if (last) session->state = UVHTTP__SESSION_RESPONSE;
     uvhttp__exchange_data(&stream->exchange, data, take, last);
     return take;
 }
@@ -47,14 +47,14 @@ static size_t read_chunked(uvhttp__session_t *session, const char *data, size_t 
         return size;
     }
     session->more = size > consumed || session->full;
-    if (last) session->state = UVHTTP__SESSION_ANSWER;
+    if (last) session->state = UVHTTP__SESSION_RESPONSE;
     if (last || piece.size > 0) uvhttp__exchange_data(&stream->exchange, piece.data, piece.size, last);
     return consumed;
 }
 
 size_t uvhttp__session_read_body(uvhttp__session_t *session, const char *data, size_t size) {
     const uvhttp__exchange_t *exchange = &session->stream->exchange;
-    if (!uvhttp__exchange_takes(exchange)) return 0;
+    if (!uvhttp__exchange_is_receiving(exchange)) return 0;
     size_t piece_max = uvhttp__exchange_piece_max(exchange);
     bool chunked = exchange->request.head.chunked;
     if (size > piece_max) size = piece_max;
@@ -108,14 +108,14 @@ static ALWAYS_INLINE size_t on_head(uvhttp__session_t *session, uvhttp__http1_st
     const uvhttp__head_t *head = &exchange->request.head;
     uvhttp__counters_add(counters_of(session), requests, 1);
     session->request_count++;
-    session->turn_requests += 1 + head->size / HEAD_SHARE;
+    session->iteration_requests += 1 + head->size / HEAD_SHARE;
     exchange->borrowed = true;
     exchange->request.base = base;
     stream->keep_alive =
-        head->keep_alive && session->request_count != uvhttp__session_config(session)->keepalive_requests;
+        head->keep_alive && session->request_count != uvhttp__session_config(session)->keepalive_requests_max;
     session->more = size > 0 || session->full;
     if (head->chunked || head->content_length > 0) return start_body(session, data, size);
-    session->state = UVHTTP__SESSION_ANSWER;
+    session->state = UVHTTP__SESSION_RESPONSE;
     if (LIKELY(uvhttp__exchange_run(exchange))) uvhttp__http1_respond(exchange);
     return 0;
 }
@@ -141,7 +141,7 @@ static int keep_partial(uvhttp__session_t *session, const char *data, size_t siz
 
 /* Bytes for a head of which some have come before. */
 static NOINLINE size_t continue_head(uvhttp__session_t *session, const char *data, size_t size) {
-    const uvhttp__service_t *service = uvhttp__session_worker(session)->service;
+    const uvhttp__service_t *service = uvhttp__session_http_loop(session)->service;
     uint32_t before = session->partial->size;
     int status = keep_partial(session, data, size);
     uvhttp__partial_t *partial = session->partial;
@@ -189,7 +189,7 @@ static NOINLINE size_t keep_or_refuse(uvhttp__session_t *session, const char *da
 
 UVHTTP__HOT size_t uvhttp__session_read_head(uvhttp__session_t *session, const char *data, size_t size) {
     if (UNLIKELY(session->partial != NULL)) return continue_head(session, data, size);
-    const uvhttp__service_t *service = uvhttp__session_worker(session)->service;
+    const uvhttp__service_t *service = uvhttp__session_http_loop(session)->service;
     uvhttp__http1_scan_t scan = {0};
     uvhttp__http1_stream_t *stream = uvhttp__session_begin_stream(session);
     int status = UVHTTP_E_NOMEM;

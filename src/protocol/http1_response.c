@@ -2,7 +2,7 @@
  * others are pulled (http1_body.c). */
 #include <string.h>
 
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "base/load.h"
 #include "base/str.h"
 #include "protocol/date.h"
@@ -33,14 +33,14 @@ static inline size_t head_max(const uvhttp_response_t *res) {
 }
 
 /* Status line and date. */
-static inline char *put_beginning(char *out, int status, const uvhttp__http_worker_t *worker) {
+static inline char *put_beginning(char *out, int status, const uvhttp__http_loop_t *loop) {
     if (LIKELY(status == 200)) {
         out = PUT(out, "HTTP/1.1 200 OK\r\nDate: ");
     } else {
         out += uvhttp__http1_write_status_line(out, status);
         out = PUT(out, "Date: ");
     }
-    out = put(out, worker->date, sizeof worker->date);
+    out = put(out, loop->date, sizeof loop->date);
     return PUT(out, "\r\n");
 }
 
@@ -69,10 +69,10 @@ static inline char *put_length(char *out, uint64_t size) {
 static ALWAYS_INLINE char *write_head(const uvhttp__http1_stream_t *stream, char *out, uint64_t length) {
     const uvhttp__exchange_t *exchange = &stream->exchange;
     const uvhttp_response_t *res = &exchange->response;
-    uvhttp__http_worker_t *worker = exchange->worker;
-    uint64_t now_ms = worker->worker->loop->now_ms;
-    if (UNLIKELY(now_ms >= worker->date_until_ms)) uvhttp__http_date_refresh(worker, now_ms);
-    out = put_beginning(out, res->status, worker);
+    uvhttp__http_loop_t *loop = exchange->loop;
+    uint64_t now_ms = loop->tcp->io->now_ms;
+    if (UNLIKELY(now_ms >= loop->date_until_ms)) uvhttp__http_date_refresh(loop, now_ms);
+    out = put_beginning(out, res->status, loop);
     if (res->content_type_size > 0) out = put_content_type(out, res);
     if (res->headers_size > 0) out = put(out, res->headers, res->headers_size);
     if (stream->chunked_out)
@@ -91,7 +91,7 @@ static ALWAYS_INLINE char *write_head(const uvhttp__http1_stream_t *stream, char
 static ALWAYS_INLINE void decide_keep_alive(uvhttp__http1_stream_t *stream) {
     uvhttp__session_t *session = stream->session;
     const uvhttp_response_t *res = &stream->exchange.response;
-    bool drained = session->conn.worker->draining && !session->more && !uvhttp__stream_unread(&session->conn.stream);
+    bool drained = session->conn.loop->draining && !session->more && !uvhttp__stream_unread(&session->conn.stream);
     if (drained || (session->conn.flags & (UVHTTP__CONN_PEER_ENDED | UVHTTP__CONN_LAST))) stream->keep_alive = false;
     if (__builtin_expect(stream->exchange.failure != UVHTTP_OK, 0)) {
         stream->keep_alive = false;
@@ -106,11 +106,11 @@ static ALWAYS_INLINE void decide_keep_alive(uvhttp__http1_stream_t *stream) {
 /* Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_CLOSED. */
 static NOINLINE int send_head(uvhttp__http1_stream_t *stream, uint64_t length) {
     uvhttp__stream_t *out = &stream->session->conn.stream;
-    char *begin = uvhttp__loop_turn_alloc(out->loop, head_max(&stream->exchange.response));
+    char *begin = uvhttp__loop_iteration_alloc(out->loop, head_max(&stream->exchange.response));
     if (!begin) return UVHTTP_E_NOMEM;
     char *end = write_head(stream, begin, length);
-    uvhttp__loop_turn_trim(out->loop, end);
-    return uvhttp__stream_send_turn(out, begin, (size_t)(end - begin));
+    uvhttp__loop_iteration_trim(out->loop, end);
+    return uvhttp__stream_send_iteration(out, begin, (size_t)(end - begin));
 }
 
 /* --- interim responses --- */
@@ -120,15 +120,15 @@ int uvhttp__http1_interim(uvhttp__exchange_t *exchange, int status, uvhttp_str_t
     uvhttp__stream_t *out = &session->conn.stream;
     uint64_t queue_max = uvhttp__session_config(session)->write_queue_max;
     if (uvhttp__stream_out_size(out) + HEAD_FIXED_MAX + fields.size > queue_max) return UVHTTP_E_LIMIT;
-    char *begin = uvhttp__loop_turn_alloc(out->loop, HEAD_FIXED_MAX + fields.size);
+    char *begin = uvhttp__loop_iteration_alloc(out->loop, HEAD_FIXED_MAX + fields.size);
     if (!begin) return UVHTTP_E_NOMEM;
     char *end = begin + uvhttp__http1_write_status_line(begin, status);
     end = put(end, fields.data, fields.size);
     end = PUT(end, "\r\n");
-    uvhttp__loop_turn_trim(out->loop, end);
-    int sent = uvhttp__stream_send_turn(out, begin, (size_t)(end - begin));
+    uvhttp__loop_iteration_trim(out->loop, end);
+    int sent = uvhttp__stream_send_iteration(out, begin, (size_t)(end - begin));
     if (sent != UVHTTP_OK) return sent == UVHTTP_E_CLOSED ? UVHTTP_E_ABORTED : sent;
-    uvhttp__counters_add(&session->conn.worker->counters, responses_1xx, 1);
+    uvhttp__counters_add(&session->conn.loop->counters, responses_1xx, 1);
     return UVHTTP_OK;
 }
 
@@ -171,15 +171,15 @@ UVHTTP__HOT void uvhttp__http1_respond(uvhttp__exchange_t *exchange) {
     bool with_body = body->size > 0 && uvhttp__exchange_wants_body(exchange);
     bool copied = with_body && body->size <= UVHTTP__PIECE_COPY_MAX && body->kind < UVHTTP__BODY_FILE;
     res->sent_size = copied ? body->size : 0;
-    char *begin = uvhttp__loop_turn_alloc(out->loop, head_max(res) + (copied ? (size_t)body->size : 0));
+    char *begin = uvhttp__loop_iteration_alloc(out->loop, head_max(res) + (copied ? (size_t)body->size : 0));
     if (UNLIKELY(!begin)) {
         uvhttp__http1_give_up(stream, UVHTTP_E_NOMEM);
         return;
     }
     char *end = write_head(stream, begin, body->size);
     if (copied) end = put_body(end, body->data, (size_t)body->size);
-    uvhttp__loop_turn_trim(out->loop, end);
-    int status = uvhttp__stream_send_turn(out, begin, (size_t)(end - begin));
+    uvhttp__loop_iteration_trim(out->loop, end);
+    int status = uvhttp__stream_send_iteration(out, begin, (size_t)(end - begin));
     if (UNLIKELY(status != UVHTTP_OK))
         uvhttp__http1_give_up(stream, status);
     else if (with_body && !copied)

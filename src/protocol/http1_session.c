@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "protocol/http1_session.h"
 #include "protocol/idle.h"
 
@@ -11,7 +11,7 @@ static_assert(sizeof(uvhttp__session_t) <= 240, "memory of an idle connection: a
 static_assert(sizeof(uvhttp__http1_stream_t) <= 1536, "a request that waits, until its arena grows");
 
 static uvhttp__counters_t *counters_of(const uvhttp__session_t *session) {
-    return &session->conn.worker->counters;
+    return &session->conn.loop->counters;
 }
 
 /* --- streams --- */
@@ -25,7 +25,7 @@ static uint64_t queued(const uvhttp__exchange_t *exchange) {
 }
 
 static void notify_writable(uvhttp__exchange_t *exchange) {
-    uvhttp__session_watch_writing(session_of(exchange));
+    uvhttp__session_check_write_rate(session_of(exchange));
 }
 
 static void want_body(uvhttp__exchange_t *exchange) {
@@ -98,10 +98,10 @@ static inline bool must_wait(uvhttp__session_t *session, const uvhttp_server_con
     if (UNLIKELY(uvhttp__stream_out_size(stream) > config->write_buffer_size)) {
         uvhttp__counters_add(counters_of(session), write_queue_full, 1);
         session->blocked = true; /* on_sent goes on */
-        uvhttp__session_watch_writing(session);
+        uvhttp__session_check_write_rate(session);
         return true;
     }
-    if (LIKELY(session->turn_requests < config->turn_requests_max)) return false;
+    if (LIKELY(session->iteration_requests < config->iteration_requests_max)) return false;
     uvhttp__counters_add(counters_of(session), budget_exhausted, 1);
     uvhttp__stream_resume(stream); /* behind the others */
     return true;
@@ -116,12 +116,12 @@ static size_t discard(uvhttp__session_t *session, size_t size) {
 
 static inline size_t read_bytes(uvhttp__session_t *session, const char *data, size_t size) {
     const uvhttp_server_config_t *config = uvhttp__session_config(session);
-    uint32_t turn_number = session->conn.stream.loop->turn_number;
+    uint32_t iteration_number = session->conn.stream.loop->iteration_number;
     size_t used = 0;
     session->full = size >= config->read_buffer_size;
-    if (session->turn_number != turn_number) {
-        session->turn_number = turn_number;
-        session->turn_requests = 0;
+    if (session->iteration_number != iteration_number) {
+        session->iteration_number = iteration_number;
+        session->iteration_requests = 0;
     }
     while (used < size) {
         if (UNLIKELY(session->conn.flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED))) return size;
@@ -130,9 +130,9 @@ static inline size_t read_bytes(uvhttp__session_t *session, const char *data, si
             used += session->discard ? discard(session, size - used)
                                      : uvhttp__session_read_head(session, data + used, size - used);
         } else if (session->state == UVHTTP__SESSION_BODY) {
-            size_t taken = uvhttp__session_read_body(session, data + used, size - used);
-            if (taken == 0) break;
-            used += taken;
+            size_t consumed = uvhttp__session_read_body(session, data + used, size - used);
+            if (consumed == 0) break;
+            used += consumed;
         } else if (session->state == UVHTTP__SESSION_UPGRADED) {
             return used + uvhttp__http1_upgraded_data(session, data + used, size - used);
         } else if (session->stream->responding && session->discard) {
@@ -153,10 +153,10 @@ static inline bool awaits_request(const uvhttp__session_t *session) {
 UVHTTP__HOT size_t uvhttp__session_on_data(uvhttp__conn_t *conn, const char *data, size_t size) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
     session->reading = true;
-    session->answered = false;
+    session->response_sent = false;
     size_t used = read_bytes(session, data, size);
     session->reading = false;
-    if (session->answered && awaits_request(session)) uvhttp__session_expect_request(session);
+    if (session->response_sent && awaits_request(session)) uvhttp__session_expect_request(session);
     return used;
 }
 
@@ -183,7 +183,7 @@ bool uvhttp__session_is_new(const uvhttp__conn_t *conn) {
 uvhttp__conn_phase_t uvhttp__session_phase(const uvhttp__conn_t *conn) {
     const uvhttp__session_t *session = UVHTTP__CONTAINER_OF(conn, uvhttp__session_t, conn);
     if (session->state == UVHTTP__SESSION_UPGRADED) return UVHTTP__PHASE_IDLE;
-    if (session->state == UVHTTP__SESSION_ANSWER || session->writing) return UVHTTP__PHASE_WRITING;
+    if (session->state == UVHTTP__SESSION_RESPONSE || session->writing) return UVHTTP__PHASE_WRITING;
     if (session->state == UVHTTP__SESSION_BODY || session->partial) return UVHTTP__PHASE_READING;
     return UVHTTP__PHASE_IDLE;
 }
@@ -195,7 +195,7 @@ void uvhttp__session_on_end(uvhttp__conn_t *conn) {
     } else if (session->state == UVHTTP__SESSION_BODY) {
         uvhttp__counters_error(counters_of(session), UVHTTP_E_HTTP_BODY_INCOMPLETE);
         uvhttp__conn_close(conn, UVHTTP_E_HTTP_BODY_INCOMPLETE);
-    } else if (session->state == UVHTTP__SESSION_ANSWER) {
+    } else if (session->state == UVHTTP__SESSION_RESPONSE) {
         if (session->stream->responding || uvhttp__exchange_half_closed(&session->stream->exchange))
             session->stream->keep_alive = false;
         else
@@ -254,7 +254,7 @@ void uvhttp__session_on_timer(uvhttp__conn_t *conn) {
 
 const uvhttp__rate_limits_t *uvhttp__session_output_limits(const uvhttp__conn_t *conn) {
     const uvhttp__session_t *session = UVHTTP__CONTAINER_OF(conn, uvhttp__session_t, conn);
-    if (session->state != UVHTTP__SESSION_UPGRADED) return &conn->worker->host->options.output;
+    if (session->state != UVHTTP__SESSION_UPGRADED) return &conn->loop->tcp_server->options.output;
     return session->channel.events->output_limits(&session->channel);
 }
 

@@ -41,25 +41,25 @@ struct uvhttp__session {
         };
         uvhttp__channel_t channel; /* in state UPGRADED */
     };
-    uint32_t turn_number; /* of the loop, that turn_requests belongs to */
+    uint32_t iteration_number; /* of the loop, that iteration_requests belongs to */
     union {
-        uint32_t turn_requests; /* the larger its head, the more often one counts */
-        uint32_t preface_size;  /* bytes of the preface of HTTP/2 that have come, while it may be one (select.c) */
+        uint32_t iteration_requests; /* the larger its head, the more often one counts */
+        uint32_t preface_size;       /* bytes of the preface of HTTP/2 that have come, while it may be one (select.c) */
     };
-    uint8_t state; /* uvhttp__session_state */
-    bool writing;  /* output waits for the client: the time for a next request has not begun */
-    bool blocked;  /* reading waits for the output to drain */
-    bool closing;  /* the connection ends when the output has drained */
-    bool more;     /* bytes behind the request in hand have been received already */
-    bool reading;  /* in on_data: what follows a response is done when the bytes are used up */
-    bool answered; /* ... and one was sent */
-    bool full;     /* the last receive filled its buffer: more may have been received and not yet been delivered */
+    uint8_t state;      /* uvhttp__session_state */
+    bool writing;       /* output waits for the client: the time for a next request has not begun */
+    bool blocked;       /* reading waits for the output to drain */
+    bool closing;       /* the connection ends when the output has drained */
+    bool more;          /* bytes behind the request in hand have been received already */
+    bool reading;       /* in on_data: what follows a response is done when the bytes are used up */
+    bool response_sent; /* ... and one was sent */
+    bool full;          /* the last receive filled its buffer: more may have been received and not yet been delivered */
 };
 
 enum uvhttp__session_state {
     UVHTTP__SESSION_HEAD,     /* between requests, or part of a head is there */
     UVHTTP__SESSION_BODY,     /* a body is to come, before the handler runs or while it does */
-    UVHTTP__SESSION_ANSWER,   /* the request is whole; a deferred or streamed response is being made */
+    UVHTTP__SESSION_RESPONSE, /* the request is whole; a deferred or streamed response is being made */
     UVHTTP__SESSION_UPGRADED, /* the bytes are another protocol's, which has the channel */
 };
 
@@ -68,11 +68,11 @@ extern const uvhttp__protocol_t uvhttp__http1_protocol;
 static inline uvhttp__session_t *uvhttp__session_of(uvhttp__conn_t *conn) {
     return UVHTTP__CONTAINER_OF(conn, uvhttp__session_t, conn);
 }
-static inline uvhttp__http_worker_t *uvhttp__session_worker(const uvhttp__session_t *session) {
-    return session->conn.worker->upper;
+static inline uvhttp__http_loop_t *uvhttp__session_http_loop(const uvhttp__session_t *session) {
+    return session->conn.loop->user;
 }
 static inline const uvhttp_server_config_t *uvhttp__session_config(const uvhttp__session_t *session) {
-    return &uvhttp__session_worker(session)->service->config;
+    return &uvhttp__session_http_loop(session)->service->config;
 }
 static inline uvhttp__http1_stream_t *uvhttp__http1_stream_of(const uvhttp__exchange_t *exchange) {
     return (uvhttp__http1_stream_t *)(uintptr_t)((const char *)exchange - offsetof(uvhttp__http1_stream_t, exchange));
@@ -97,8 +97,8 @@ void uvhttp__session_on_closed(uvhttp__conn_t *conn);
 
 /* Makes session->stream for a request that is about to be read; NULL if there is no memory. */
 static inline uvhttp__http1_stream_t *uvhttp__session_begin_stream(uvhttp__session_t *session) {
-    uvhttp__http_worker_t *worker = uvhttp__session_worker(session);
-    uvhttp__exchange_t *exchange = uvhttp__exchange_new(worker, &worker->http1);
+    uvhttp__http_loop_t *loop = uvhttp__session_http_loop(session);
+    uvhttp__exchange_t *exchange = uvhttp__exchange_new(loop, &loop->http1);
     if (!exchange) return NULL;
     uvhttp__http1_stream_t *stream = uvhttp__http1_stream_of(exchange);
     stream->session = session;
@@ -110,7 +110,7 @@ static inline uvhttp__http1_stream_t *uvhttp__session_begin_stream(uvhttp__sessi
 /* The connection's timer; 0 seconds: none. */
 void uvhttp__session_set_deadline(uvhttp__session_t *session, uint64_t seconds);
 /* Output is queued that the client has to take before it is expected to ask for more. */
-void uvhttp__session_watch_writing(uvhttp__session_t *session);
+void uvhttp__session_check_write_rate(uvhttp__session_t *session);
 /* The next request of a connection that is kept is waited for. */
 void uvhttp__session_expect_request(uvhttp__session_t *session);
 /* The server stops, or this connection ends alone: its last request is waited for. */

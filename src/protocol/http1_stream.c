@@ -1,6 +1,6 @@
 /* Owns: one request on a session of HTTP/1, from its start to what its end makes of the connection: the next request,
  * or the close; and the time that the session gives its client. */
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "protocol/http1_session.h"
 
 /* Up to here what is left of a body that nobody wants is thrown away for the sake of the connection. */
@@ -18,7 +18,7 @@ UVHTTP__HOT void uvhttp__session_set_deadline(uvhttp__session_t *session, uint64
         uvhttp__conn_timer_set(&session->conn, uvhttp__conn_now_ms(&session->conn) + seconds * 1000);
 }
 
-void uvhttp__session_watch_writing(uvhttp__session_t *session) {
+void uvhttp__session_check_write_rate(uvhttp__session_t *session) {
     if (session->writing) return;
     session->writing = true;
     uvhttp__stream_notify_sent(&session->conn.stream);
@@ -46,16 +46,16 @@ UVHTTP__HOT void uvhttp__session_expect_request(uvhttp__session_t *session) {
 
 void uvhttp__session_send_continue(uvhttp__session_t *session) {
     session->stream->owes_continue = false;
-    uvhttp__counters_add(&session->conn.worker->counters, responses_1xx, 1);
-    (void)uvhttp__stream_send_turn(&session->conn.stream, continue_line, sizeof continue_line - 1);
+    uvhttp__counters_add(&session->conn.loop->counters, responses_1xx, 1);
+    (void)uvhttp__stream_send_iteration(&session->conn.stream, continue_line, sizeof continue_line - 1);
 }
 
 void uvhttp__http1_headless(uvhttp__exchange_t *exchange, const char *data, size_t size) {
     uvhttp_request_t *req = &exchange->request;
-    uvhttp__http1_read_refused(data, size, exchange->worker->service->head_limits.line_size_max, &req->head);
+    uvhttp__http1_read_refused(data, size, exchange->loop->service->head_limits.line_size_max, &req->head);
     req->base = req->head.size > 0 ? data : "";
     exchange->borrowed = req->head.size > 0;
-    exchange->way = (uvhttp__way_t){.chain = NULL};
+    exchange->cursor = (uvhttp__middleware_cursor_t){.chain = NULL};
     if (req->head.path.size > 0 && uvhttp__request_decode_path(req) != UVHTTP_OK) req->head.path.size = 0;
 }
 
@@ -67,7 +67,7 @@ int64_t uvhttp__session_body_rest(const uvhttp__http1_stream_t *stream) {
 /* --- its end --- */
 
 /* The response has been queued, and its stream is gone: goes on with the next request, or ends. */
-UVHTTP__HOT static void answered(uvhttp__session_t *session, bool keep_alive) {
+UVHTTP__HOT static void response_sent(uvhttp__session_t *session, bool keep_alive) {
     session->stream = NULL;
     bool was_later = session->state != UVHTTP__SESSION_HEAD;
     session->state = UVHTTP__SESSION_HEAD;
@@ -81,7 +81,7 @@ UVHTTP__HOT static void answered(uvhttp__session_t *session, bool keep_alive) {
         return;
     }
     if (LIKELY(session->reading && !session->writing)) {
-        session->answered = true;
+        session->response_sent = true;
         return;
     }
     if (!session->writing)
@@ -104,7 +104,7 @@ UVHTTP__HOT void uvhttp__http1_done(uvhttp__http1_stream_t *stream) {
     if (UNLIKELY(body_open) && !stream->responding) uvhttp__http1_settle_request(stream);
     bool keep_alive = stream->keep_alive;
     uvhttp__exchange_finished(&stream->exchange);
-    answered(session, keep_alive);
+    response_sent(session, keep_alive);
 }
 
 /* The hooks of the end come in a later iteration, when the receive buffer is another's. */

@@ -12,17 +12,19 @@ static uvhttp__conn_t *conn_of(const uvhttp__channel_t *channel) {
 
 /* --- the channel --- */
 
-static int send_parts(uvhttp__channel_t *channel, const uvhttp__channel_parts_t *parts, uvhttp__channel_room_t room) {
-    return uvhttp__conn_send_parts(conn_of(channel), parts, room);
+static int send_parts(uvhttp__channel_t *channel, const uvhttp__channel_parts_t *parts,
+                      uvhttp__channel_capacity_t capacity) {
+    return uvhttp__conn_send_parts(conn_of(channel), parts, capacity);
 }
 
-static int send_iteration(uvhttp__channel_t *channel, const char *data, size_t size, uvhttp__channel_room_t room) {
-    return uvhttp__conn_send_turn(conn_of(channel), data, size, room);
+static int send_iteration(uvhttp__channel_t *channel, const char *data, size_t size,
+                          uvhttp__channel_capacity_t capacity) {
+    return uvhttp__conn_send_iteration(conn_of(channel), data, size, capacity);
 }
 
 static int send_reference(uvhttp__channel_t *channel, uvhttp_str_t data, void (*release)(void *arg), void *arg,
-                          uvhttp__channel_room_t room) {
-    return uvhttp__conn_send_ref(conn_of(channel), data.data, data.size, release, arg, room);
+                          uvhttp__channel_capacity_t capacity) {
+    return uvhttp__conn_send_ref(conn_of(channel), data.data, data.size, release, arg, capacity);
 }
 
 static size_t queued(const uvhttp__channel_t *channel) {
@@ -144,7 +146,7 @@ void uvhttp__http1_upgrade(uvhttp__http1_stream_t *stream) {
     uvhttp__session_t *session = stream->session;
     uvhttp__conn_t *conn = &session->conn;
     const uvhttp__upgrade_t to = *stream->exchange.upgrade;
-    uvhttp__counters_add(&conn->worker->counters, upgrades, 1);
+    uvhttp__counters_add(&conn->loop->counters, upgrades, 1);
     stream->keep_alive = true;
     uvhttp__http1_done(stream);
     uvhttp__conn_timer_stop(conn);

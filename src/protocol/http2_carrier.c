@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "protocol/http2_connection.h"
 
 static uvhttp__wheel_t *wheel_of(const uvhttp__http2_carrier_t *carrier) {
@@ -88,19 +88,19 @@ void uvhttp__http2_carrier_cut_greedy(uvhttp__http2_carrier_t *carrier) {
 
 void uvhttp__http2_carrier_arm(uvhttp__http2_carrier_t *carrier) {
     uint64_t at = carrier->responded ? UINT64_MAX : carrier->deadline_ms;
-    uint64_t look = carrier->watched ? now_ms(carrier) + UVHTTP__RATE_INTERVAL_MS : UINT64_MAX;
+    uint64_t look = carrier->rate_checked ? now_ms(carrier) + UVHTTP__RATE_INTERVAL_MS : UINT64_MAX;
     if (look < at) at = look;
     uvhttp__timer_stop(wheel_of(carrier), &carrier->timer);
     if (at != UINT64_MAX) uvhttp__timer_set(wheel_of(carrier), &carrier->timer, at);
 }
 
 static const uvhttp__rate_limits_t *output_limits(const uvhttp__http2_carrier_t *carrier) {
-    return &carrier->connection->conn->worker->host->options.output;
+    return &carrier->connection->conn->loop->tcp_server->options.output;
 }
 
-void uvhttp__http2_carrier_watch(uvhttp__http2_carrier_t *carrier) {
-    if (carrier->watched) return;
-    carrier->watched = true;
+void uvhttp__http2_carrier_check_rate(uvhttp__http2_carrier_t *carrier) {
+    if (carrier->rate_checked) return;
+    carrier->rate_checked = true;
     uvhttp__rate_start(&carrier->rate, output_limits(carrier), (uint32_t)carrier->exchange.response.sent_size,
                        now_ms(carrier));
     uvhttp__http2_carrier_arm(carrier);
@@ -116,9 +116,9 @@ bool uvhttp__http2_is_late(const uvhttp__conn_t *conn, uvhttp__rate_t *rate, con
     uvhttp__rate_verdict_t verdict = uvhttp__rate_look(rate, limits, sent, now_ms);
     if (verdict == UVHTTP__RATE_FINE) return false;
     if (verdict == UVHTTP__RATE_STALLED)
-        uvhttp__counters_add(&conn->worker->counters, timeouts_write, 1);
+        uvhttp__counters_add(&conn->loop->counters, timeouts_write, 1);
     else
-        uvhttp__counters_add(&conn->worker->counters, slow_write, 1);
+        uvhttp__counters_add(&conn->loop->counters, slow_write, 1);
     return true;
 }
 
@@ -126,29 +126,29 @@ bool uvhttp__http2_is_late(const uvhttp__conn_t *conn, uvhttp__rate_t *rate, con
 static bool waits_for_window(const uvhttp__http2_carrier_t *carrier) {
     const uvhttp__http2_connection_t *connection = carrier->connection;
     return (carrier->stream->flags & UVHTTP__HTTP2_WANTS) &&
-           uvhttp__http2_room(&connection->core, carrier->stream) == 0;
+           uvhttp__http2_capacity(&connection->core, carrier->stream) == 0;
 }
 
 static void check_rate(uvhttp__http2_carrier_t *carrier) {
-    carrier->watched = uvhttp__http2_carrier_left(carrier) > 0;
-    if (!carrier->watched) return;
+    carrier->rate_checked = uvhttp__http2_carrier_left(carrier) > 0;
+    if (!carrier->rate_checked) return;
     if (!uvhttp__http2_is_late(carrier->connection->conn, &carrier->rate, output_limits(carrier),
                                (uint32_t)carrier->exchange.response.sent_size, waits_for_window(carrier)))
         return;
-    carrier->watched = false;
+    carrier->rate_checked = false;
     uvhttp__http2_carrier_cut(carrier, UVHTTP__HTTP2_CANCEL, UVHTTP_E_TIMEOUT);
 }
 
 void uvhttp__http2_carrier_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
     (void)wheel, (void)user;
     uvhttp__http2_carrier_t *carrier = UVHTTP__CONTAINER_OF(timer, uvhttp__http2_carrier_t, timer);
-    if (carrier->watched) check_rate(carrier);
+    if (carrier->rate_checked) check_rate(carrier);
     if (carrier->due & UVHTTP__HTTP2_DUE_CUT) return;
     if (carrier->responded || carrier->deadline_ms > now_ms(carrier)) {
         uvhttp__http2_carrier_arm(carrier);
         return;
     }
     carrier->deadline_ms = UINT64_MAX;
-    if (carrier->watched) uvhttp__http2_carrier_arm(carrier);
+    if (carrier->rate_checked) uvhttp__http2_carrier_arm(carrier);
     uvhttp__exchange_timer(&carrier->exchange); /* it may be gone afterwards */
 }

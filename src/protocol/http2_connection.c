@@ -5,14 +5,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "protocol/idle.h"
 
 static_assert(sizeof(uvhttp__http2_connection_t) <= 1280,
               "an idle connection: 1.5 KB with its session and the allocator");
 
 static uvhttp__counters_t *counters_of(const uvhttp__http2_connection_t *connection) {
-    return &connection->conn->worker->counters;
+    return &connection->conn->loop->counters;
 }
 
 static uint64_t now_ms(const uvhttp__http2_connection_t *connection) {
@@ -29,37 +29,37 @@ static void set_limits(uvhttp__http2_limits_t *limits, const uvhttp_server_confi
     limits->stream_window = config->http2_stream_window < quarter ? config->http2_stream_window : quarter;
     limits->header_table_size = config->http2_table_size_max;
     limits->header_list_size_max = config->http2_header_list_size_max;
-    limits->iteration_requests_max = config->turn_requests_max;
+    limits->iteration_requests_max = config->iteration_requests_max;
     limits->resets_max = config->http2_resets_max;
     limits->connection_memory_max = (uint32_t)config->http2_connection_memory_max;
 }
 
 /* With the first connection; NULL: no memory. */
-static uvhttp__http2_loop_t *loop_new(uvhttp__http_worker_t *worker) {
-    const uvhttp_server_config_t *config = &worker->service->config;
+static uvhttp__http2_loop_t *loop_new(uvhttp__http_loop_t *loop) {
+    const uvhttp_server_config_t *config = &loop->service->config;
     const uvhttp__http2_head_limits_t head_limits = {.list_size_max = config->http2_header_list_size_max,
                                                      .target_size_max = config->request_line_max,
                                                      .header_count_max = config->header_count_max,
-                                                     .connect_protocol = worker->service->has_websocket};
+                                                     .connect_protocol = loop->service->has_websocket};
     uvhttp__http2_loop_t *made = uvhttp__calloc(1, sizeof *made + uvhttp__http2_scratch_size(&head_limits));
     if (!made) return NULL;
     set_limits(&made->limits, config);
     made->head_limits = head_limits;
     made->pool.protocol = &uvhttp__http2_protocol;
-    made->timer_kind = uvhttp__wheel_kind(&worker->worker->loop->wheel, uvhttp__http2_carrier_on_timer, NULL);
-    made->tunnel_timer_kind = uvhttp__wheel_kind(&worker->worker->loop->wheel, uvhttp__http2_tunnel_on_timer, NULL);
-    made->limits.connect_protocol = worker->service->has_websocket;
+    made->timer_kind = uvhttp__wheel_kind(&loop->tcp->io->wheel, uvhttp__http2_carrier_on_timer, NULL);
+    made->tunnel_timer_kind = uvhttp__wheel_kind(&loop->tcp->io->wheel, uvhttp__http2_tunnel_on_timer, NULL);
+    made->limits.connect_protocol = loop->service->has_websocket;
     uvhttp__list_init(&made->due);
-    worker->http2 = made;
+    loop->http2 = made;
     return made;
 }
 
-void uvhttp__http2_loop_free(uvhttp__http_worker_t *worker) {
-    uvhttp__http2_loop_t *of_loop = worker->http2;
+void uvhttp__http2_loop_free(uvhttp__http_loop_t *loop) {
+    uvhttp__http2_loop_t *of_loop = loop->http2;
     if (!of_loop) return;
     uvhttp__exchange_pool_free(&of_loop->pool);
     uvhttp__free(of_loop);
-    worker->http2 = NULL;
+    loop->http2 = NULL;
 }
 
 #define TRIM_MS 1000
@@ -301,7 +301,7 @@ static size_t read_events(uvhttp__http2_connection_t *connection, const char *da
 UVHTTP__HOT size_t uvhttp__http2_on_data(uvhttp__conn_t *conn, const char *data, size_t size) {
     uvhttp__http2_connection_t *connection = uvhttp__http2_of(conn);
     if (UNLIKELY(is_over(connection))) return size;
-    uint32_t iteration = conn->stream.loop->turn_number;
+    uint32_t iteration = conn->stream.loop->iteration_number;
     if (connection->iteration != iteration) {
         connection->iteration = iteration;
         uvhttp__http2_begin_iteration(&connection->core, now_ms(connection));
@@ -317,8 +317,8 @@ UVHTTP__HOT size_t uvhttp__http2_on_data(uvhttp__conn_t *conn, const char *data,
 /* --- the rest of a connection's life --- */
 
 static uvhttp__http2_connection_t *connection_new(uvhttp__conn_t *conn) {
-    uvhttp__http_worker_t *worker = conn->worker->upper;
-    uvhttp__http2_loop_t *of_loop = worker->http2 ? worker->http2 : loop_new(worker);
+    uvhttp__http_loop_t *loop = conn->loop->user;
+    uvhttp__http2_loop_t *of_loop = loop->http2 ? loop->http2 : loop_new(loop);
     uvhttp__http2_connection_t *made = of_loop ? uvhttp__calloc(1, sizeof *made) : NULL;
     if (!made) return NULL;
     made->orphans = uvhttp__orphans_new();
@@ -336,7 +336,7 @@ static uvhttp__http2_connection_t *connection_new(uvhttp__conn_t *conn) {
     uvhttp__list_init(&made->due);
     uvhttp__list_init(&made->tunnels_due);
     made->opened_ms = made->idle_ms = uvhttp__conn_now_ms(conn);
-    made->iteration = conn->stream.loop->turn_number - 1;
+    made->iteration = conn->stream.loop->iteration_number - 1;
     return made;
 }
 
@@ -380,7 +380,7 @@ uvhttp__conn_phase_t uvhttp__http2_phase(const uvhttp__conn_t *conn) {
 /* For ever, once the client has ended its half. */
 static bool waits_for_window(const uvhttp__http2_carrier_t *carrier) {
     return uvhttp__http2_carrier_left(carrier) > 0 &&
-           uvhttp__http2_room(&carrier->connection->core, carrier->stream) == 0;
+           uvhttp__http2_capacity(&carrier->connection->core, carrier->stream) == 0;
 }
 
 /* Whoever waits for a response may have it, if the server lets clients end their half first. */

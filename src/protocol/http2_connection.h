@@ -64,7 +64,7 @@ typedef struct uvhttp__http2_carrier {
     uvhttp__list_t link;            /* in connection->due, if due */
     uvhttp__timer_t timer;
     uint64_t deadline_ms; /* the exchange's; UINT64_MAX: none */
-    uvhttp__rate_t rate;  /* of the response's body, while `watched` */
+    uvhttp__rate_t rate;  /* of the response's body, while `rate_checked` */
 
     /* From here to the exchange all is zero in a new carrier. */
     uvhttp__http2_inbound_t *inbound; /* NULL: the request was whole with its head */
@@ -79,7 +79,7 @@ typedef struct uvhttp__http2_carrier {
     bool head_sent : 1;          /* ... of the response */
     bool responded : 1;          /* only finished or aborted follows */
     bool wants_writable : 1;     /* uvhttp__exchange_writable is owed */
-    bool watched : 1;            /* the rate of its response is looked at */
+    bool rate_checked : 1;       /* the rate of its response is looked at */
     bool connects : 1;           /* extended CONNECT: it becomes a tunnel, or is refused */
     uvhttp__exchange_t exchange; /* last */
 } uvhttp__http2_carrier_t;
@@ -119,11 +119,11 @@ static inline uvhttp__http2_carrier_t *uvhttp__http2_carrier_of(const uvhttp__ex
 static inline uvhttp__loop_t *uvhttp__http2_loop_of(const uvhttp__http2_connection_t *connection) {
     return connection->conn->stream.loop;
 }
-static inline uvhttp__http_worker_t *uvhttp__http2_worker(const uvhttp__http2_connection_t *connection) {
-    return connection->conn->worker->upper;
+static inline uvhttp__http_loop_t *uvhttp__http2_http_loop(const uvhttp__http2_connection_t *connection) {
+    return connection->conn->loop->user;
 }
 static inline const uvhttp_server_config_t *uvhttp__http2_config(const uvhttp__http2_connection_t *connection) {
-    return &uvhttp__http2_worker(connection)->service->config;
+    return &uvhttp__http2_http_loop(connection)->service->config;
 }
 
 /* --- http2_wire.c --- */
@@ -147,13 +147,13 @@ char *uvhttp__http2_wire_extend(uvhttp__http2_connection_t *connection, size_t s
 static inline char *uvhttp__http2_wire_reserve(uvhttp__http2_connection_t *connection, size_t size) {
     const uvhttp__loop_t *loop = uvhttp__http2_loop_of(connection);
     char *end = connection->wire_end;
-    bool continues = end == loop->turn_at && (size_t)(loop->turn_end - end) >= size;
+    bool continues = end == loop->iteration_at && (size_t)(loop->iteration_end - end) >= size;
     if (LIKELY(continues && uvhttp__http2_control(&connection->core).size == 0)) return end;
     return uvhttp__http2_wire_extend(connection, size);
 }
 /* Frames stand in what was reserved last, up to `end`. */
 static inline void uvhttp__http2_wire_commit(uvhttp__http2_connection_t *connection, char *end) {
-    uvhttp__loop_turn_trim(uvhttp__http2_loop_of(connection), end);
+    uvhttp__loop_iteration_trim(uvhttp__http2_loop_of(connection), end);
     connection->wire_end = end;
 }
 /* Control frames, and all that stands in iteration memory, are queued. */
@@ -181,7 +181,8 @@ int uvhttp__http2_hold(uvhttp__http2_held_t *held, const char *data, size_t size
 /* Makes a carrier for a stream; NULL if there is no memory. */
 static inline uvhttp__http2_carrier_t *uvhttp__http2_carrier_new(uvhttp__http2_connection_t *connection,
                                                                  uvhttp__http2_stream_t *stream) {
-    uvhttp__exchange_t *exchange = uvhttp__exchange_new(uvhttp__http2_worker(connection), &connection->of_loop->pool);
+    uvhttp__exchange_t *exchange =
+        uvhttp__exchange_new(uvhttp__http2_http_loop(connection), &connection->of_loop->pool);
     if (UNLIKELY(!exchange)) return NULL;
     uvhttp__http2_carrier_t *carrier = uvhttp__http2_carrier_of(exchange);
     carrier->connection = connection;
@@ -252,7 +253,7 @@ void uvhttp__http2_carrier_cut_greedy(uvhttp__http2_carrier_t *carrier);
 /* Sets the timer for its deadline, and for the next look at the rate of its response. */
 void uvhttp__http2_carrier_arm(uvhttp__http2_carrier_t *carrier);
 /* What is left of the response waits for the client's window: its rate is looked at from here on. */
-void uvhttp__http2_carrier_watch(uvhttp__http2_carrier_t *carrier);
+void uvhttp__http2_carrier_check_rate(uvhttp__http2_carrier_t *carrier);
 void uvhttp__http2_carrier_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
 /* Whether the client has taken too little of a stream for too long; counts it. sent: the stream's bytes. waits: for the
  * client's window; else time is not the client's. What it takes of the output is looked at for the whole connection,
@@ -326,6 +327,6 @@ void uvhttp__http2_on_closed(uvhttp__conn_t *conn);
 /* The iteration ends: what is due on the connections of the loop is done. */
 void uvhttp__http2_end_iteration(uvhttp__http2_loop_t *of_loop);
 /* The loop has stopped. */
-void uvhttp__http2_loop_free(uvhttp__http_worker_t *worker);
+void uvhttp__http2_loop_free(uvhttp__http_loop_t *loop);
 
 #endif

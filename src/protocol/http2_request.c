@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "protocol/http2_connection.h"
 
 static uvhttp__counters_t *counters_of(const uvhttp__http2_connection_t *connection) {
-    return &connection->conn->worker->counters;
+    return &connection->conn->loop->counters;
 }
 
 /* What makes the connection unusable. */
@@ -64,7 +64,7 @@ static void give_end(uvhttp__http2_carrier_t *carrier) {
 void uvhttp__http2_give_held(uvhttp__http2_carrier_t *carrier) {
     uvhttp__http2_held_t *held = &carrier->inbound->held;
     while (held->size > 0) {
-        if (carrier->responded || !uvhttp__exchange_takes(&carrier->exchange)) return;
+        if (carrier->responded || !uvhttp__exchange_is_receiving(&carrier->exchange)) return;
         size_t size = piece_size(carrier, held->size);
         const char *data = held->data + held->at;
         bool last = size == held->size && carrier->ended_in && !carrier->inbound->trailer.data;
@@ -74,14 +74,15 @@ void uvhttp__http2_give_held(uvhttp__http2_carrier_t *carrier) {
     }
     uvhttp__free(held->data);
     *held = (uvhttp__http2_held_t){NULL, 0, 0, 0};
-    if (carrier->ended_in && carrier->body_open && !carrier->responded && uvhttp__exchange_takes(&carrier->exchange))
+    if (carrier->ended_in && carrier->body_open && !carrier->responded &&
+        uvhttp__exchange_is_receiving(&carrier->exchange))
         give_end(carrier);
 }
 
 /* Bytes that have just come; nothing is held. */
 static void give(uvhttp__http2_carrier_t *carrier, const char *data, size_t size, bool last) {
     do {
-        if (!uvhttp__exchange_takes(&carrier->exchange)) {
+        if (!uvhttp__exchange_is_receiving(&carrier->exchange)) {
             if (uvhttp__http2_hold(&carrier->inbound->held, data, size) != UVHTTP_OK)
                 uvhttp__exchange_refuse(&carrier->exchange, UVHTTP_E_NOMEM);
             else
@@ -189,7 +190,7 @@ static void refuse_head(uvhttp__http2_carrier_t *carrier, int code) {
     uvhttp_request_t *req = &exchange->request;
     req->base = carrier->connection->of_loop->scratch;
     exchange->borrowed = true;
-    exchange->way = (uvhttp__way_t){.chain = NULL};
+    exchange->cursor = (uvhttp__middleware_cursor_t){.chain = NULL};
     if (req->head.path.size > 0 && uvhttp__request_decode_path(req) != UVHTTP_OK) req->head.path.size = 0;
     uvhttp__exchange_refuse(exchange, code);
 }
@@ -210,9 +211,9 @@ static int on_faulty_head(uvhttp__http2_carrier_t *carrier, int code) {
 }
 
 /* Streams are numbered by the client, and a connection may have a limit of requests: what follows needs another one. */
-static inline bool is_last(const uvhttp__http2_connection_t *connection, const uvhttp__worker_t *loop) {
-    const uvhttp__http_worker_t *worker = loop->upper;
-    uint32_t requests_max = worker->service->config.keepalive_requests;
+static inline bool is_last(const uvhttp__http2_connection_t *connection, const uvhttp__tcp_loop_t *tcp) {
+    const uvhttp__http_loop_t *loop = tcp->user;
+    uint32_t requests_max = loop->service->config.keepalive_requests_max;
     return (requests_max > 0 && connection->request_count >= requests_max) ||
            connection->core.last_stream_id > UVHTTP__HTTP2_STREAM_ID_MAX - 2000;
 }
@@ -245,7 +246,7 @@ static inline void start(uvhttp__http2_connection_t *connection, const char *bas
                          const uvhttp__http2_request_t *request, bool end) {
     uvhttp__exchange_t *exchange = &carrier->exchange;
     const uvhttp__head_t *head = &exchange->request.head;
-    uvhttp__worker_t *loop = connection->conn->worker;
+    uvhttp__tcp_loop_t *tcp = connection->conn->loop;
     exchange->request.base = base;
     exchange->borrowed = true;
     if (UNLIKELY(request->priority.size > 0))
@@ -260,9 +261,9 @@ static inline void start(uvhttp__http2_connection_t *connection, const char *bas
         drop(carrier, UVHTTP__HTTP2_REFUSED_STREAM);
         return;
     }
-    uvhttp__counters_add(&loop->counters, requests, 1);
+    uvhttp__counters_add(&tcp->counters, requests, 1);
     connection->request_count++;
-    if (UNLIKELY(is_last(connection, loop))) uvhttp__conn_drain_alone(connection->conn);
+    if (UNLIKELY(is_last(connection, tcp))) uvhttp__conn_drain_alone(connection->conn);
     if (UNLIKELY(request->extended_connect)) {
         if (uvhttp__http2_carrier_expect(carrier) != UVHTTP_OK ||
             uvhttp__http2_accept_connect(carrier, uvhttp__span_str(base, request->protocol)) != UVHTTP_OK)

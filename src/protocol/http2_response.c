@@ -1,7 +1,7 @@
 /* Owns: responses of HTTP/2: their heads, complete bodies that leave at once, and what becomes of the others. */
 #include <string.h>
 
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "base/load.h"
 #include "http2/head_repeated.h"
 #include "protocol/date.h"
@@ -10,16 +10,16 @@
 static ALWAYS_INLINE uvhttp__http2_response_t head_of(const uvhttp__http2_carrier_t *carrier, uint64_t length) {
     const uvhttp__exchange_t *exchange = &carrier->exchange;
     const uvhttp_response_t *res = &exchange->response;
-    uvhttp__http_worker_t *worker = exchange->worker;
-    uint64_t now_ms = worker->worker->loop->now_ms;
-    if (UNLIKELY(now_ms >= worker->date_until_ms)) uvhttp__http_date_refresh(worker, now_ms);
+    uvhttp__http_loop_t *loop = exchange->loop;
+    uint64_t now_ms = loop->tcp->io->now_ms;
+    if (UNLIKELY(now_ms >= loop->date_until_ms)) uvhttp__http_date_refresh(loop, now_ms);
     bool sized = length != UVHTTP_SIZE_UNKNOWN && uvhttp__status_has_body(res->status);
     return (uvhttp__http2_response_t){.status = res->status,
                                       .content_type = {res->content_type, res->content_type_size},
                                       .fields = {res->headers, res->headers_size},
                                       .content_length = sized ? length : UVHTTP__HTTP2_LENGTH_NONE,
-                                      .date = worker->date,
-                                      .date_id = worker->date_until_ms};
+                                      .date = loop->date,
+                                      .date_id = loop->date_until_ms};
 }
 
 /* Room for a head and `more` bytes behind it. */
@@ -66,7 +66,7 @@ int uvhttp__http2_send_interim(uvhttp__http2_carrier_t *carrier, int status, uvh
         .status = (uint16_t)status, .fields = fields, .content_length = UVHTTP__HTTP2_LENGTH_NONE};
     if (!uvhttp__http2_writable(carrier->stream) || carrier->head_sent) return UVHTTP_E_ABORTED;
     if (!uvhttp__http2_wire_section(connection, carrier->stream, &head, false)) return UVHTTP_E_NOMEM;
-    uvhttp__counters_add(&connection->conn->worker->counters, responses_1xx, 1);
+    uvhttp__counters_add(&connection->conn->loop->counters, responses_1xx, 1);
     return UVHTTP_OK;
 }
 
@@ -76,7 +76,7 @@ int uvhttp__http2_send_interim(uvhttp__http2_carrier_t *carrier, int status, uvh
  * keeps new streams out until then. */
 static void account_waiting(uvhttp__http2_carrier_t *carrier) {
     bool may_keep = uvhttp__http2_carrier_account(carrier);
-    bool has_window = uvhttp__http2_room(&carrier->connection->core, carrier->stream) > 0;
+    bool has_window = uvhttp__http2_capacity(&carrier->connection->core, carrier->stream) > 0;
     if (!may_keep && !has_window) uvhttp__http2_carrier_cut_greedy(carrier);
 }
 
@@ -91,7 +91,7 @@ static NOINLINE void keep_body(uvhttp__http2_carrier_t *carrier) {
         return;
     }
     uvhttp__http2_want(&carrier->connection->core, carrier->stream, true);
-    uvhttp__http2_carrier_watch(carrier);
+    uvhttp__http2_carrier_check_rate(carrier);
     uvhttp__http2_set_due(carrier->connection);
     account_waiting(carrier);
 }
@@ -100,7 +100,7 @@ static NOINLINE void keep_body(uvhttp__http2_carrier_t *carrier) {
 static inline size_t immediate_size(const uvhttp__http2_t *core, const uvhttp__http2_stream_t *stream,
                                     const uvhttp__body_t *body) {
     bool small = body->size <= UVHTTP__PIECE_COPY_MAX && body->kind < UVHTTP__BODY_FILE;
-    return small && uvhttp__http2_room(core, stream) >= body->size ? (size_t)body->size : 0;
+    return small && uvhttp__http2_capacity(core, stream) >= body->size ? (size_t)body->size : 0;
 }
 
 /* Most small bodies have 8 to 16 bytes. Of others the size is read from memory: if the compiler knew that it is small
@@ -227,7 +227,7 @@ int uvhttp__http2_body_ready(uvhttp__exchange_t *exchange) {
         return UVHTTP_OK;
     }
     uvhttp__http2_want(&carrier->connection->core, carrier->stream, true);
-    uvhttp__http2_carrier_watch(carrier);
+    uvhttp__http2_carrier_check_rate(carrier);
     uvhttp__http2_set_due(carrier->connection);
     if (outgoing->size > UVHTTP__PIECE_COPY_MAX) carrier->wants_writable = true;
     if (!carrier->responded) uvhttp__http2_carrier_set_copied(carrier, outgoing->size); /* else it is known */

@@ -1,5 +1,5 @@
 /* Owns: bodies of responses on their way to the wire: which stream is next is the core's to say. */
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "protocol/http2_connection.h"
 
 /* The last of the response is on the wire, or what is left needs no window. */

@@ -21,18 +21,18 @@ struct uvhttp__http2_tunnel {
     uvhttp__channel_t channel;
     uvhttp__outgoing_t outgoing;
     uvhttp__http2_held_t held;
-    uvhttp__rate_t rate;  /* of what is sent, while `watched` */
+    uvhttp__rate_t rate;  /* of what is sent, while `rate_checked` */
     uint64_t deadline_ms; /* of the protocol above, or of lingering; UINT64_MAX: none */
     uint64_t sent;
     uint64_t kept;    /* bytes of connection->kept */
     uint32_t charged; /* bytes of the core's memory */
     int16_t status;   /* for on_close */
     uint8_t due;
-    bool ended_in; /* the client sends nothing more */
-    bool told_end; /* ... which the protocol above knows */
+    bool ended_in;     /* the client sends nothing more */
+    bool notified_end; /* ... which the protocol above knows */
     bool paused;
     bool pressed; /* on_drain is owed */
-    bool watched;
+    bool rate_checked;
     bool over;      /* nothing but on_close follows */
     bool lingering; /* END_STREAM was sent, that of the client is awaited */
 };
@@ -71,23 +71,23 @@ static const uvhttp__rate_limits_t *output_limits(const uvhttp__http2_tunnel_t *
 static void arm(uvhttp__http2_tunnel_t *tunnel) {
     uvhttp__wheel_t *wheel = &tunnel->channel.loop->wheel;
     uint64_t at = tunnel->deadline_ms, look = now_ms(tunnel) + UVHTTP__RATE_INTERVAL_MS;
-    if (tunnel->watched && look < at) at = look;
+    if (tunnel->rate_checked && look < at) at = look;
     uvhttp__timer_stop(wheel, &tunnel->timer);
     if (at != UINT64_MAX) uvhttp__timer_set(wheel, &tunnel->timer, at);
 }
 
-static void watch(uvhttp__http2_tunnel_t *tunnel) {
-    if (tunnel->watched) return;
-    tunnel->watched = true;
+static void check_rate_later(uvhttp__http2_tunnel_t *tunnel) {
+    if (tunnel->rate_checked) return;
+    tunnel->rate_checked = true;
     uvhttp__rate_start(&tunnel->rate, output_limits(tunnel), (uint32_t)tunnel->sent, now_ms(tunnel));
     arm(tunnel);
 }
 
 /* Time is the client's only while its window is closed. */
 static void check_rate(uvhttp__http2_tunnel_t *tunnel) {
-    bool waits = uvhttp__http2_room(&tunnel->connection->core, tunnel->stream) == 0;
-    tunnel->watched = tunnel->outgoing.size > 0;
-    if (tunnel->watched &&
+    bool waits = uvhttp__http2_capacity(&tunnel->connection->core, tunnel->stream) == 0;
+    tunnel->rate_checked = tunnel->outgoing.size > 0;
+    if (tunnel->rate_checked &&
         uvhttp__http2_is_late(conn_of(tunnel), &tunnel->rate, output_limits(tunnel), (uint32_t)tunnel->sent, waits))
         uvhttp__http2_tunnel_cut(tunnel, UVHTTP__HTTP2_CANCEL, UVHTTP_E_TIMEOUT);
 }
@@ -95,7 +95,7 @@ static void check_rate(uvhttp__http2_tunnel_t *tunnel) {
 void uvhttp__http2_tunnel_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
     (void)wheel, (void)user;
     uvhttp__http2_tunnel_t *tunnel = UVHTTP__CONTAINER_OF(timer, uvhttp__http2_tunnel_t, timer);
-    if (tunnel->watched) check_rate(tunnel);
+    if (tunnel->rate_checked) check_rate(tunnel);
     if (tunnel->due & DUE_CLOSE) return;
     if (tunnel->deadline_ms > now_ms(tunnel)) {
         arm(tunnel);
@@ -137,7 +137,7 @@ static void finish(uvhttp__channel_t *channel) {
     set_due(tunnel, DUE_GIVE); /* bytes that are held may be in use */
     uvhttp__outgoing_end(&tunnel->outgoing);
     if (tunnel->outgoing.size > 0) {
-        watch(tunnel);
+        check_rate_later(tunnel);
         return;
     }
     if (uvhttp__http2_writable(tunnel->stream)) uvhttp__http2_wire_end(tunnel->connection, tunnel->stream);
@@ -182,7 +182,7 @@ void uvhttp__http2_tunnel_abort(uvhttp__http2_tunnel_t *tunnel, int status) {
 }
 
 void uvhttp__http2_tunnel_stop(uvhttp__http2_tunnel_t *tunnel) {
-    if (conn_of(tunnel)->worker->draining && !tunnel->over) tunnel->channel.events->on_stop(&tunnel->channel);
+    if (conn_of(tunnel)->loop->draining && !tunnel->over) tunnel->channel.events->on_stop(&tunnel->channel);
 }
 
 /* --- what is sent --- */
@@ -191,7 +191,7 @@ void uvhttp__http2_tunnel_stop(uvhttp__http2_tunnel_t *tunnel) {
  * is bounded by its own queue, as over HTTP/1. */
 static bool may_keep(const uvhttp__http2_tunnel_t *tunnel, size_t size) {
     const uvhttp__http2_connection_t *connection = tunnel->connection;
-    return connection->core.stream_count == 1 || uvhttp__http2_room(&connection->core, tunnel->stream) > 0 ||
+    return connection->core.stream_count == 1 || uvhttp__http2_capacity(&connection->core, tunnel->stream) > 0 ||
            uvhttp__http2_memory(connection) + size <= connection->of_loop->limits.connection_memory_max;
 }
 
@@ -200,51 +200,53 @@ static void cut_greedy(uvhttp__http2_tunnel_t *tunnel) {
     uvhttp__http2_tunnel_cut(tunnel, UVHTTP__HTTP2_ENHANCE_YOUR_CALM, UVHTTP_E_LIMIT);
 }
 
-static int may_send(uvhttp__http2_tunnel_t *tunnel, size_t size, uvhttp__channel_room_t room) {
+static int may_send(uvhttp__http2_tunnel_t *tunnel, size_t size, uvhttp__channel_capacity_t capacity) {
     if (tunnel->over || !uvhttp__http2_writable(tunnel->stream)) return UVHTTP_E_CLOSED;
-    if (tunnel->outgoing.size + size > room.queue_max) return UVHTTP_E_LIMIT;
+    if (tunnel->outgoing.size + size > capacity.queue_max) return UVHTTP_E_LIMIT;
     if (may_keep(tunnel, size)) return UVHTTP_OK;
     cut_greedy(tunnel);
     return UVHTTP_E_CLOSED;
 }
 
-static int queued_status(uvhttp__http2_tunnel_t *tunnel, int status, uvhttp__channel_room_t room) {
+static int queued_status(uvhttp__http2_tunnel_t *tunnel, int status, uvhttp__channel_capacity_t capacity) {
     if (status != UVHTTP_OK) return status;
     account(tunnel);
     if (tunnel->outgoing.size > 0) uvhttp__http2_want(&tunnel->connection->core, tunnel->stream, true);
     uvhttp__http2_set_due(tunnel->connection);
-    if (tunnel->outgoing.size <= room.high_watermark) return UVHTTP_OK;
+    if (tunnel->outgoing.size <= capacity.high_watermark) return UVHTTP_OK;
     tunnel->pressed = true;
     return UVHTTP_E_AGAIN;
 }
 
 static int send_copy(uvhttp__http2_tunnel_t *tunnel, uvhttp_str_t head, uvhttp_str_t rest,
-                     uvhttp__channel_room_t room) {
-    int status = may_send(tunnel, head.size + rest.size, room);
+                     uvhttp__channel_capacity_t capacity) {
+    int status = may_send(tunnel, head.size + rest.size, capacity);
     if (status != UVHTTP_OK || head.size + rest.size == 0) return status;
-    return queued_status(tunnel, uvhttp__outgoing_put_copy(&tunnel->outgoing, head, rest), room);
+    return queued_status(tunnel, uvhttp__outgoing_put_copy(&tunnel->outgoing, head, rest), capacity);
 }
 
-static int send_parts(uvhttp__channel_t *channel, const uvhttp__channel_parts_t *parts, uvhttp__channel_room_t room) {
+static int send_parts(uvhttp__channel_t *channel, const uvhttp__channel_parts_t *parts,
+                      uvhttp__channel_capacity_t capacity) {
     const uvhttp_str_t head = {parts->head, parts->head_size}, rest = {parts->data, parts->size};
-    return send_copy(tunnel_of(channel), head, rest, room);
+    return send_copy(tunnel_of(channel), head, rest, capacity);
 }
 
 /* Iteration memory does not last until a window opens. */
-static int send_iteration(uvhttp__channel_t *channel, const char *data, size_t size, uvhttp__channel_room_t room) {
-    return send_copy(tunnel_of(channel), (uvhttp_str_t){data, size}, (uvhttp_str_t){NULL, 0}, room);
+static int send_iteration(uvhttp__channel_t *channel, const char *data, size_t size,
+                          uvhttp__channel_capacity_t capacity) {
+    return send_copy(tunnel_of(channel), (uvhttp_str_t){data, size}, (uvhttp_str_t){NULL, 0}, capacity);
 }
 
 static int send_reference(uvhttp__channel_t *channel, uvhttp_str_t data, void (*release)(void *arg), void *arg,
-                          uvhttp__channel_room_t room) {
+                          uvhttp__channel_capacity_t capacity) {
     uvhttp__http2_tunnel_t *tunnel = tunnel_of(channel);
     const uvhttp__keeper_t keeper = {release, arg};
-    int status = may_send(tunnel, data.size, room);
+    int status = may_send(tunnel, data.size, capacity);
     if (status != UVHTTP_OK || data.size == 0) {
         uvhttp__keeper_release(keeper);
         return status;
     }
-    return queued_status(tunnel, uvhttp__outgoing_put_reference(&tunnel->outgoing, data, keeper), room);
+    return queued_status(tunnel, uvhttp__outgoing_put_reference(&tunnel->outgoing, data, keeper), capacity);
 }
 
 static void after_last_piece(uvhttp__http2_tunnel_t *tunnel) {
@@ -279,7 +281,7 @@ static size_t queued(const uvhttp__channel_t *channel) {
 
 static void check_output(uvhttp__channel_t *channel) {
     uvhttp__http2_tunnel_t *tunnel = tunnel_of(channel);
-    if (tunnel->outgoing.size > 0) watch(tunnel);
+    if (tunnel->outgoing.size > 0) check_rate_later(tunnel);
     uvhttp__output_check_start(conn_of(tunnel));
 }
 
@@ -290,8 +292,8 @@ static size_t give(uvhttp__http2_tunnel_t *tunnel, char *data, size_t size) {
     size_t used = 0, piece_max = uvhttp__http2_config(tunnel->connection)->read_buffer_size;
     while (used < size && !tunnel->paused && !tunnel->over) {
         size_t piece = size - used < piece_max ? size - used : piece_max;
-        size_t taken = tunnel->channel.events->on_data(&tunnel->channel, data + used, piece);
-        used += taken;
+        size_t consumed = tunnel->channel.events->on_data(&tunnel->channel, data + used, piece);
+        used += consumed;
     }
     if (tunnel->over) used = size;
     uvhttp__http2_consume(&tunnel->connection->core, tunnel->stream, used);
@@ -307,8 +309,8 @@ static void give_held(uvhttp__http2_tunnel_t *tunnel) {
     }
     if (held->size > 0) return;
     drop_held(tunnel);
-    if (tunnel->over || !tunnel->ended_in || tunnel->told_end || tunnel->paused) return;
-    tunnel->told_end = true;
+    if (tunnel->over || !tunnel->ended_in || tunnel->notified_end || tunnel->paused) return;
+    tunnel->notified_end = true;
     tunnel->channel.events->on_end(&tunnel->channel);
 }
 
@@ -453,7 +455,7 @@ void uvhttp__http2_tunnel_open(uvhttp__http2_tunnel_t *tunnel, uvhttp__http2_car
     carrier->inbound->held = (uvhttp__http2_held_t){NULL, 0, 0, 0};
     tunnel->stream->user = tunnel;
     tunnel->stream->flags |= UVHTTP__HTTP2_TUNNEL;
-    uvhttp__counters_add(&conn_of(tunnel)->worker->counters, upgrades, 1);
+    uvhttp__counters_add(&conn_of(tunnel)->loop->counters, upgrades, 1);
     uvhttp__http2_carrier_leave(carrier);
     account(tunnel);
     uvhttp__exchange_finished(&carrier->exchange);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "protocol/http2_connection.h"
 
 void uvhttp__http2_set_due(uvhttp__http2_connection_t *connection) {
@@ -15,7 +15,7 @@ void uvhttp__http2_set_due(uvhttp__http2_connection_t *connection) {
 static void queue_wire(uvhttp__http2_connection_t *connection) {
     if (!connection->wire) return;
     size_t size = (size_t)(connection->wire_end - connection->wire);
-    int status = uvhttp__stream_send_turn(&connection->conn->stream, connection->wire, size);
+    int status = uvhttp__stream_send_iteration(&connection->conn->stream, connection->wire, size);
     connection->wire = connection->wire_end = NULL;
     if (status == UVHTTP_E_NOMEM) uvhttp__conn_close(connection->conn, status);
 }
@@ -23,9 +23,10 @@ static void queue_wire(uvhttp__http2_connection_t *connection) {
 /* Memory behind what is not queued yet, if that is possible, so that all of it is one segment. */
 static inline char *allocate(uvhttp__http2_connection_t *connection, size_t size) {
     uvhttp__loop_t *loop = uvhttp__http2_loop_of(connection);
-    bool continues = connection->wire_end == loop->turn_at && (size_t)(loop->turn_end - loop->turn_at) >= size;
+    bool continues =
+        connection->wire_end == loop->iteration_at && (size_t)(loop->iteration_end - loop->iteration_at) >= size;
     if (!continues) queue_wire(connection);
-    char *memory = uvhttp__loop_turn_alloc(loop, size);
+    char *memory = uvhttp__loop_iteration_alloc(loop, size);
     if (UNLIKELY(!memory)) {
         uvhttp__conn_close(connection->conn, UVHTTP_E_NOMEM);
         return NULL;
@@ -43,7 +44,7 @@ static NOINLINE bool append_control(uvhttp__http2_connection_t *connection, uvht
     if (!memory) return false;
     memcpy(memory, control.data, control.size);
     connection->wire_end = memory + control.size;
-    uvhttp__http2_control_taken(&connection->core);
+    uvhttp__http2_control_consumed(&connection->core);
     return true;
 }
 

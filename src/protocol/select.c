@@ -12,8 +12,8 @@ static void speak_http2(uvhttp__conn_t *conn) {
 
 /* Over TLS it is the handshake that decides. */
 void uvhttp__select_on_open(uvhttp__conn_t *conn) {
-    const uvhttp__http_worker_t *worker = conn->worker->upper;
-    bool enabled = worker->service->config.http2, clear = conn->stream.filter == NULL;
+    const uvhttp__http_loop_t *loop = conn->loop->user;
+    bool enabled = loop->service->config.http2, clear = conn->stream.filter == NULL;
     if (enabled && (conn->flags & UVHTTP__CONN_ALPN_H2)) {
         speak_http2(conn);
         return;

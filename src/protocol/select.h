@@ -3,7 +3,7 @@
 #ifndef UVHTTP_SRC_PROTOCOL_SELECT_H
 #define UVHTTP_SRC_PROTOCOL_SELECT_H
 
-#include "conn/host.h"
+#include "conn/tcp_server.h"
 
 /* Numbers of protocols, for uvhttp__conn_set_protocol; 0: HTTP/1. */
 enum { UVHTTP__PROTOCOL_HTTP1, UVHTTP__PROTOCOL_HTTP2, UVHTTP__PROTOCOL_UNKNOWN };

@@ -1,7 +1,7 @@
 /* Owns: a frozen router: the tables that matching reads, and matching. May include: message, base. */
 #include "base/alloc.h"
 #include "base/hash.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "base/load.h"
 #include "base/str.h"
 #include "route/router_internal.h"
@@ -244,10 +244,10 @@ size_t uvhttp__allow_text(uint32_t allow, char text[UVHTTP__ALLOW_TEXT_MAX]) {
 
 /* --- running --- */
 
-uvhttp_flow_t uvhttp__way_run_middleware(uvhttp__way_t *way, size_t end, uvhttp_request_t *req,
-                                         uvhttp_response_t *res) {
-    while (way->next < end) {
-        const uvhttp_middleware_t *middleware = &way->chain->items[way->next++];
+uvhttp_flow_t uvhttp__middleware_cursor_run_until(uvhttp__middleware_cursor_t *cursor, size_t end,
+                                                  uvhttp_request_t *req, uvhttp_response_t *res) {
+    while (cursor->next < end) {
+        const uvhttp_middleware_t *middleware = &cursor->chain->items[cursor->next++];
         if (middleware->run(req, res, middleware->user) == UVHTTP_STOP) return UVHTTP_STOP;
     }
     return UVHTTP_NEXT;

@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "route/router_internal.h"
 
-#define TOO_LATE "registered after the server has begun to listen"
+#define TOO_LATE "registered after the server has started to listen"
 
 /* Keeps the first failure; returns the code. */
 UVHTTP_PRINTF(3, 4) static int remember(uvhttp__router_t *router, int code, const char *format, ...) {
@@ -248,8 +248,8 @@ static int link_route(uvhttp__router_t *router, uvhttp__route_entry_t *entry, co
     return 0;
 }
 
-int uvhttp__group_add(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern_text, uvhttp_handler_t handler,
-                      void *user, uint8_t exec, uvhttp__route_t **route) {
+int uvhttp__group_add(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern_text,
+                      uvhttp_handler_cb handler, void *user, uint8_t exec, uvhttp__route_t **route) {
     if (route) *route = NULL;
     if (!group) return UVHTTP_E_INVALID;
     uvhttp__router_t *router = group->router;
@@ -323,7 +323,7 @@ int uvhttp__route_use(uvhttp__router_t *router, uvhttp__route_t *route, uvhttp_m
 
 /* --- options --- */
 
-#define ANSWER_TIMEOUT_MS_MAX 604800000u /* a week */
+#define RESPONSE_TIMEOUT_MS_MAX 604800000u /* a week */
 
 int uvhttp__route_set_options(uvhttp__router_t *router, uvhttp__route_t *route, const uvhttp_route_options_t *options) {
     const uvhttp_route_options_t defaults = {0};
@@ -335,9 +335,9 @@ int uvhttp__route_set_options(uvhttp__router_t *router, uvhttp__route_t *route, 
         return remember(router, UVHTTP_E_INVALID,
                         "%s %s: body_size_max is %llu: give at most 2^62, or 0 for that of the server", method,
                         route->pattern, (unsigned long long)options->body_size_max);
-    if (options->answer_timeout_ms > ANSWER_TIMEOUT_MS_MAX)
-        return remember(router, UVHTTP_E_INVALID, "%s %s: answer_timeout_ms is %u: give 1 to %u, or 0 for none", method,
-                        route->pattern, options->answer_timeout_ms, ANSWER_TIMEOUT_MS_MAX);
+    if (options->response_timeout_ms > RESPONSE_TIMEOUT_MS_MAX)
+        return remember(router, UVHTTP_E_INVALID, "%s %s: response_timeout_ms is %u: give 1 to %u, or 0 for none",
+                        method, route->pattern, options->response_timeout_ms, RESPONSE_TIMEOUT_MS_MAX);
     if (options->live_body && !options->stream_body)
         return remember(router, UVHTTP_E_INVALID, "%s %s: live_body: it needs stream_body", method, route->pattern);
     route->options = *options;

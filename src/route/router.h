@@ -28,7 +28,7 @@ typedef struct uvhttp__chain {
 #define UVHTTP__EXEC_FIXED 255
 
 typedef struct uvhttp__route {
-    uvhttp_handler_t handler;
+    uvhttp_handler_cb handler;
     void *user;
     const uvhttp__chain_t *chain; /* set by freeze */
     const char *pattern;          /* terminated, with the groups' prefixes */
@@ -37,7 +37,7 @@ typedef struct uvhttp__route {
     uint8_t method; /* uvhttp_method_t */
     uint8_t exec;   /* uvhttp_exec_t as it was registered, or UVHTTP__EXEC_FIXED; options.exec is stronger */
     uvhttp_route_options_t options;
-    uvhttp_handler_t inner; /* the application's handler when the server has put its own before it, else NULL */
+    uvhttp_handler_cb inner; /* the application's handler when the server has put its own before it, else NULL */
     void *inner_user;
 } uvhttp__route_t;
 
@@ -67,7 +67,7 @@ uvhttp_group_t *uvhttp__group_new(uvhttp_group_t *parent, const char *prefix);
 /* Registers prefix + pattern. method: a uvhttp_method_t but UVHTTP_METHOD_OTHER. exec: kept. route: NULL or
  * receives the route, for uvhttp__route_use. Returns 0, UVHTTP_E_ROUTE_PATTERN, UVHTTP_E_ROUTE_CONFLICT,
  * UVHTTP_E_INVALID, UVHTTP_E_STATE (frozen) or UVHTTP_E_NOMEM. */
-int uvhttp__group_add(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern, uvhttp_handler_t handler,
+int uvhttp__group_add(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern, uvhttp_handler_cb handler,
                       void *user, uint8_t exec, uvhttp__route_t **route);
 
 /* Adds middleware to a group, or to one route. It is the router's from here on: on failure destroy has been called.
@@ -144,23 +144,26 @@ typedef struct uvhttp__unrouted {
 static_assert(UVHTTP_METHOD_COUNT <= 16, "a bit of uvhttp__unrouted_t.allow for each method");
 
 /* A chain, where to go on in it, and the route at its end or NULL. */
-typedef struct uvhttp__way {
+typedef struct uvhttp__middleware_cursor {
     const uvhttp__chain_t *chain;
     const uvhttp__route_t *route;
     uint32_t next;               /* index of the middleware that runs next */
     uvhttp__unrouted_t unrouted; /* if route is NULL */
-} uvhttp__way_t;
+} uvhttp__middleware_cursor_t;
 
 /* Middleware from way->next to before `end`, on this thread, until one says UVHTTP_STOP (returns that; way->next is the
  * one behind it) or all have passed the request on. */
-uvhttp_flow_t uvhttp__way_run_middleware(uvhttp__way_t *way, size_t end, uvhttp_request_t *req, uvhttp_response_t *res);
+uvhttp_flow_t uvhttp__middleware_cursor_run_until(uvhttp__middleware_cursor_t *cursor, size_t end,
+                                                  uvhttp_request_t *req, uvhttp_response_t *res);
 
 /* The same, then the handler, if there is one. UVHTTP_STOP: a middleware has dealt with the request. UVHTTP_NEXT: the
  * handler has run, or there is none. */
-static inline uvhttp_flow_t uvhttp__way_go(uvhttp__way_t *way, uvhttp_request_t *req, uvhttp_response_t *res) {
-    size_t count = way->chain->count;
-    if (way->next < count && uvhttp__way_run_middleware(way, count, req, res) == UVHTTP_STOP) return UVHTTP_STOP;
-    if (way->route) way->route->handler(req, res, way->route->user);
+static inline uvhttp_flow_t uvhttp__middleware_cursor_run(uvhttp__middleware_cursor_t *cursor, uvhttp_request_t *req,
+                                                          uvhttp_response_t *res) {
+    size_t count = cursor->chain->count;
+    if (cursor->next < count && uvhttp__middleware_cursor_run_until(cursor, count, req, res) == UVHTTP_STOP)
+        return UVHTTP_STOP;
+    if (cursor->route) cursor->route->handler(req, res, cursor->route->user);
     return UVHTTP_NEXT;
 }
 

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "exchange/coroutine.h"
 #include "exchange/exchange.h"
-#include "exchange/watchdog.h"
+#include "exchange/stall.h"
 #include "exchange/worker.h"
 #include "protocol/http1_session.h"
 #include "protocol/http2_connection.h"
@@ -15,88 +15,88 @@
 #include "server/server.h"
 #include "server/static.h"
 
-static int on_worker_start(uvhttp__worker_t *worker) {
-    uvhttp__service_t *service = &((uvhttp_server_t *)worker->host->options.user)->service;
+static int on_loop_start(uvhttp__tcp_loop_t *loop) {
+    uvhttp__service_t *service = &((uvhttp_server_t *)loop->tcp_server->options.user)->service;
     size_t fields_size = service->config.header_count_max * sizeof(uvhttp__field_t);
-    uvhttp__http_loop_t *loop = uvhttp__alloc_aligned(64, sizeof *loop + fields_size);
-    if (!loop) return UVHTTP_E_NOMEM;
-    uvhttp__http_worker_t *upper = &loop->http;
-    loop->sites = NULL;
-    loop->work = NULL;
-    memset(upper, 0, offsetof(uvhttp__http_worker_t, response_time));
-    upper->worker = worker;
-    upper->service = service;
-    upper->http1.protocol = &uvhttp__http1_protocol;
-    upper->fields = (uvhttp__field_t *)(void *)(loop + 1);
-    uvhttp__histogram_init(&upper->response_time);
-    worker->upper = upper;
-    uvhttp__calls_open(upper);
-    uvhttp__watch_open(upper);
-    uvhttp__coroutine_worker_start(upper);
+    uvhttp__server_loop_t *own = uvhttp__alloc_aligned(64, sizeof *own + fields_size);
+    if (!own) return UVHTTP_E_NOMEM;
+    uvhttp__http_loop_t *http = &own->http;
+    own->sites = NULL;
+    own->work = NULL;
+    memset(http, 0, offsetof(uvhttp__http_loop_t, response_time));
+    http->tcp = loop;
+    http->service = service;
+    http->http1.protocol = &uvhttp__http1_protocol;
+    http->fields = (uvhttp__field_t *)(void *)(own + 1);
+    uvhttp__histogram_init(&http->response_time);
+    loop->user = http;
+    uvhttp__calls_open(http);
+    uvhttp__stall_open(http);
+    uvhttp__coroutine_loop_start(http);
     return UVHTTP_OK;
 }
 
-static void on_worker_stop(uvhttp__worker_t *worker) {
-    uvhttp__http_worker_t *upper = worker->upper;
-    uvhttp__static_worker_stop(upper);
-    uvhttp__work_port_close(&upper->port);
-    uvhttp__work_port_assign(worker->loop, NULL);
-    uvhttp__coroutine_worker_stop(upper);
-    uvhttp__exchange_pool_free(&upper->http1);
-    uvhttp__http2_loop_free(upper);
-    upper->due_in_turn = 0; /* a guest's loop may end its turn after the server is gone */
+static void on_loop_stop(uvhttp__tcp_loop_t *loop) {
+    uvhttp__http_loop_t *http = loop->user;
+    uvhttp__static_loop_stop(http);
+    uvhttp__work_port_close(&http->port);
+    uvhttp__work_port_assign(loop->io, NULL);
+    uvhttp__coroutine_loop_stop(http);
+    uvhttp__exchange_pool_free(&http->http1);
+    uvhttp__http2_loop_free(http);
+    http->due_in_iteration = 0; /* a guest's loop may end its turn after the server is gone */
 }
 
 /* Until here the figures of a server that has stopped can be read. */
-static void on_worker_delete(uvhttp__worker_t *worker) {
-    uvhttp__http_loop_t *loop = worker->upper;
-    uvhttp__static_free(loop->sites);
-    uvhttp__work_free(loop->work);
-    uvhttp__free_aligned(loop);
+static void on_loop_delete(uvhttp__tcp_loop_t *loop) {
+    uvhttp__server_loop_t *own = loop->user;
+    uvhttp__static_free(own->sites);
+    uvhttp__work_free(own->work);
+    uvhttp__free_aligned(own);
 }
 
-static void on_worker_drain(uvhttp__worker_t *worker, bool cut) {
-    uvhttp__http_worker_t *upper = worker->upper;
-    if (!cut) uvhttp__coroutine_worker_drain(upper);
-    if (worker->index == 0 && !cut) {
-        uvhttp__server_of(upper)->drain_ns = worker->loop->now_ns;
-        uvhttp__work_drain(upper->service->work);
+static void on_loop_drain(uvhttp__tcp_loop_t *loop, bool cut) {
+    uvhttp__http_loop_t *http = loop->user;
+    if (!cut) uvhttp__coroutine_loop_drain(http);
+    if (loop->index == 0 && !cut) {
+        uvhttp__server_of(http)->drain_ns = loop->io->now_ns;
+        uvhttp__work_drain(http->service->work);
     }
-    uvhttp__work_port_cancel(&upper->port, !cut);
+    uvhttp__work_port_cancel(&http->port, !cut);
 }
 
 /* A job of this loop is waited for: it may have to answer. */
-static bool is_busy(const uvhttp__worker_t *worker) {
-    return ((const uvhttp__http_worker_t *)worker->upper)->port.pending > 0;
+static bool is_busy(const uvhttp__tcp_loop_t *loop) {
+    return ((const uvhttp__http_loop_t *)loop->user)->port.pending > 0;
 }
 
 #define SETTLE_ROUNDS 4
 
 /* A coroutine consumes from its stream of HTTP/2 and writes to it, and a stream that has more for a coroutine wakes it:
  * what is left after some rounds belongs to the next iteration. */
-UVHTTP__HOT static void settle(uvhttp__http_worker_t *upper) {
-    uvhttp__coroutine_turn_end(upper);
-    if (!upper->http2) return;
-    uvhttp__http2_end_iteration(upper->http2);
-    for (int round = 0; round < SETTLE_ROUNDS && uvhttp__coro_sched_due(&upper->coros); round++) {
-        uvhttp__coroutine_turn_end(upper);
-        uvhttp__http2_end_iteration(upper->http2);
+UVHTTP__HOT static void settle(uvhttp__http_loop_t *http) {
+    uvhttp__coroutine_iteration_end(http);
+    if (!http->http2) return;
+    uvhttp__http2_end_iteration(http->http2);
+    for (int round = 0; round < SETTLE_ROUNDS && uvhttp__coro_sched_due(&http->coros); round++) {
+        uvhttp__coroutine_iteration_end(http);
+        uvhttp__http2_end_iteration(http->http2);
     }
-    if (uvhttp__coro_sched_due(&upper->coros)) uvhttp__coro_sched_soon(&upper->coros);
+    if (uvhttp__coro_sched_due(&http->coros)) uvhttp__coro_sched_soon(&http->coros);
 }
 
 /* All requests that were seen and answered in this turn took the same time: from its begin to the hand-over now. */
-UVHTTP__HOT static void on_turn_end(uvhttp__worker_t *worker) {
-    uvhttp__http_worker_t *upper = worker->upper;
-    if (!upper) return; /* the worker could not be started */
-    settle(upper);
-    if (upper->due_in_turn == 0) return;
-    if (upper->has_calls) uvhttp__calls_submit(upper);
-    uint64_t ns = uvhttp__clock_ns() - worker->loop->now_ns;
-    if (upper->service->config.performance.enable_statistics)
-        uvhttp__histogram_record_n(&upper->response_time, ns, upper->answered_in_turn);
-    if (__builtin_expect(ns >= upper->look_ns, false)) uvhttp__watch_turn(upper, ns);
-    upper->due_in_turn = 0;
+UVHTTP__HOT static void on_iteration_end(uvhttp__tcp_loop_t *loop) {
+    uvhttp__http_loop_t *http = loop->user;
+    if (!http) return; /* the worker could not be started */
+    settle(http);
+    if (http->due_in_iteration == 0) return;
+    if (http->has_calls) uvhttp__calls_submit(http);
+    uint64_t ns = uvhttp__clock_ns() - loop->io->now_ns;
+    if (http->service->config.performance.enable_statistics)
+        uvhttp__histogram_record_n(&http->response_time, ns, http->responses_in_iteration);
+    if (__builtin_expect(ns >= http->look_ns, false)) uvhttp__stall_check_iteration(http, ns);
+    http->due_in_iteration = 0;
 }
 
 static const uvhttp__conn_ops_t http2_ops = {.on_data = uvhttp__http2_on_data,
@@ -125,12 +125,12 @@ static const uvhttp__conn_ops_t *const others[] = {[UVHTTP__PROTOCOL_HTTP2 - 1] 
 
 /* Not a part of the server: an attached host may end a turn after the server is gone. */
 const uvhttp__conn_ops_t uvhttp__http_conn_ops = {.conn_size = sizeof(uvhttp__session_t),
-                                                  .on_worker_start = on_worker_start,
-                                                  .on_worker_stop = on_worker_stop,
-                                                  .on_worker_delete = on_worker_delete,
-                                                  .on_worker_drain = on_worker_drain,
+                                                  .on_loop_start = on_loop_start,
+                                                  .on_loop_stop = on_loop_stop,
+                                                  .on_loop_delete = on_loop_delete,
+                                                  .on_loop_drain = on_loop_drain,
                                                   .is_busy = is_busy,
-                                                  .on_turn_end = on_turn_end,
+                                                  .on_iteration_end = on_iteration_end,
                                                   .on_open = uvhttp__select_on_open,
                                                   .on_data = uvhttp__session_on_data,
                                                   SESSION_OPS,

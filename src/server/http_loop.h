@@ -5,12 +5,12 @@
 #include "server/server.h"
 
 /* worker->upper. */
-typedef struct uvhttp__http_loop {
-    uvhttp__http_worker_t http; /* first */
+typedef struct uvhttp__server_loop {
+    uvhttp__http_loop_t http; /* first */
     /* Of a server that is being freed: they go with the first of its loops. */
     struct uvhttp__static_site *sites;
     uvhttp__work_t *work;
-} uvhttp__http_loop_t;
+} uvhttp__server_loop_t;
 
 /* What a host calls of HTTP. */
 extern const uvhttp__conn_ops_t uvhttp__http_conn_ops;

@@ -8,7 +8,7 @@
 
 static void read_counters(const uvhttp_server_t *server, uvhttp__counter_sums_t *sums) {
     uvhttp__work_stats_t work;
-    uvhttp__host_counters(server->host, sums);
+    uvhttp__tcp_server_counters(server->tcp_server, sums);
     uvhttp__work_read(server->service.work, &work, NULL);
     sums->values[UVHTTP__COUNTER_work_jobs] = work.jobs;
     sums->values[UVHTTP__COUNTER_work_refused] = work.refused;
@@ -41,9 +41,9 @@ static void read_times(const uvhttp_server_t *server, uvhttp_metrics_t *metrics)
     uvhttp__histogram_t *sum = uvhttp__alloc_aligned(64, sizeof *sum);
     if (!sum) return;
     uvhttp__histogram_init(sum);
-    for (uint32_t i = 0; i < server->host->worker_count; i++) {
-        const uvhttp__http_worker_t *upper = server->host->workers[i].upper;
-        if (upper) uvhttp__histogram_merge(sum, &upper->response_time);
+    for (uint32_t i = 0; i < server->tcp_server->loop_count; i++) {
+        const uvhttp__http_loop_t *http = server->tcp_server->loops[i].user;
+        if (http) uvhttp__histogram_merge(sum, &http->response_time);
     }
     metrics->response_time_count = uvhttp__histogram_count(sum);
     metrics->response_time_mean_ns = uvhttp__histogram_mean(sum);

@@ -35,7 +35,7 @@ static int take_trusted(uvhttp_server_t *server, const uvhttp_proxy_options_t *o
     server->service.trust.header = (uint8_t)options->header;
     server->service.trust.fields = (uint8_t)fields_of(server, options);
     server->service.trust.hops_max = (uint8_t)(options->hops_max ? options->hops_max : HOPS_DEFAULT);
-    server->host->proxies = ranges;
+    server->tcp_server->proxies = ranges;
     return UVHTTP_OK;
 }
 

@@ -21,7 +21,7 @@ static void warn_of_frozen(const uvhttp_server_t *server, const uvhttp_server_co
         const char *name = uvhttp__config_frozen(&server->service.config, config, i);
         if (name) used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
     }
-    if (used) UVHTTP_LOG_WARN("http: reload: changed, but taken only by a restart: %s", names);
+    if (used) UVHTTP_LOG_WARN("http: reload: changed, but applied only by a restart: %s", names);
 }
 
 int uvhttp_server_reload(uvhttp_server_t *server, const uvhttp_server_config_t *config, char *message, size_t size) {
@@ -29,7 +29,7 @@ int uvhttp_server_reload(uvhttp_server_t *server, const uvhttp_server_config_t *
     char reason[512] = "";
     uvhttp_server_config_t whole;
     unsigned listeners = 0;
-    int status = config ? uvhttp__server_take_config(config, &whole, reason, sizeof reason) : UVHTTP_OK;
+    int status = config ? uvhttp__server_copy_config(config, &whole, reason, sizeof reason) : UVHTTP_OK;
     if (status == UVHTTP_OK)
         status = uvhttp__server_reload_tls(server, config ? &whole : NULL, &listeners, reason, sizeof reason);
     if (message && size > 0) snprintf(message, size, "%s", reason);
@@ -94,8 +94,8 @@ int uvhttp_server_on_reload(uvhttp_server_t *server, void (*on_reload)(uvhttp_se
     if (server->ran) return UVHTTP_E_STATE;
     server->reload.cb = on_reload;
     server->reload.user = user;
-    server->host->on_hangup = on_reload ? on_hangup : NULL;
-    server->host->on_hangup_arg = server;
+    server->tcp_server->on_hangup = on_reload ? on_hangup : NULL;
+    server->tcp_server->on_hangup_arg = server;
     return UVHTTP_OK;
 }
 

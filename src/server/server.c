@@ -15,7 +15,7 @@
 
 /* --- making --- */
 
-static void on_host_stopped(void *arg) {
+static void on_tcp_server_stopped(void *arg) {
     uvhttp_server_t *server = arg;
     if (server->on_stopped) server->on_stopped(server, server->on_stopped_user);
 }
@@ -23,35 +23,36 @@ static void on_host_stopped(void *arg) {
 /* Without a write_timeout: a connection that ends ends some time. */
 #define FINISH_SECONDS 3600
 
-static int make_host(uvhttp_server_t *server) {
+static int make_tcp_server(uvhttp_server_t *server) {
     const uvhttp_server_config_t *config = &server->service.config;
-    uvhttp__host_options_t options = {.engine = (uvhttp__engine_kind_t)config->engine,
-                                      .io_threads = config->io_threads,
-                                      .max_connections = config->max_connections,
-                                      .max_connections_per_address = config->max_connections_per_address,
-                                      .descriptors_reserved = config->descriptors_reserved,
-                                      .raise_descriptor_limit = config->raise_descriptor_limit,
-                                      .backlog = config->backlog,
-                                      .congestion_control = config->tcp_congestion_control,
-                                      .read_buffer_size = config->read_buffer_size,
-                                      .read_buffer_count = config->read_buffer_count,
-                                      .drain_timeout = config->drain_timeout,
-                                      .drain_idle_ms = config->drain_idle_ms,
-                                      .proxy_timeout = config->connection_timeout,
-                                      .output = {config->min_send_rate, config->rate_grace, config->write_timeout},
-                                      .finish = {config->min_send_rate, config->rate_grace,
-                                                 config->write_timeout ? config->write_timeout : FINISH_SECONDS},
-                                      .write_high_watermark = config->write_buffer_size,
-                                      .write_queue_max = config->write_queue_max,
-                                      .install_signal_handlers = config->install_signal_handlers,
-                                      .speaks_h2 = config->http2,
-                                      .name = "http",
-                                      .ops = &uvhttp__http_conn_ops,
-                                      .user = server};
-    int status = uvhttp__host_new(&options, &server->host);
+    uvhttp__tcp_server_options_t options = {
+        .engine = (uvhttp__engine_kind_t)config->engine,
+        .io_threads = config->io_threads,
+        .max_connections = config->max_connections,
+        .connections_per_address_max = config->connections_per_address_max,
+        .descriptors_reserved = config->descriptors_reserved,
+        .raise_descriptor_limit = config->raise_descriptor_limit,
+        .backlog = config->backlog,
+        .congestion_control = config->tcp_congestion_control,
+        .read_buffer_size = config->read_buffer_size,
+        .read_buffer_count = config->read_buffer_count,
+        .drain_timeout = config->drain_timeout,
+        .drain_idle_ms = config->drain_idle_ms,
+        .proxy_timeout = config->connection_timeout,
+        .output = {config->min_send_rate, config->rate_grace, config->write_timeout},
+        .finish = {config->min_send_rate, config->rate_grace,
+                   config->write_timeout ? config->write_timeout : FINISH_SECONDS},
+        .write_high_watermark = config->write_buffer_size,
+        .write_queue_max = config->write_queue_max,
+        .install_signal_handlers = config->install_signal_handlers,
+        .speaks_h2 = config->http2,
+        .name = "http",
+        .ops = &uvhttp__http_conn_ops,
+        .user = server};
+    int status = uvhttp__tcp_server_new(&options, &server->tcp_server);
     if (status != UVHTTP_OK) return status;
-    server->host->on_stopped = on_host_stopped;
-    server->host->on_stopped_arg = server;
+    server->tcp_server->on_stopped = on_tcp_server_stopped;
+    server->tcp_server->on_stopped_arg = server;
     return UVHTTP_OK;
 }
 
@@ -70,7 +71,7 @@ uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
     char message[256];
     uvhttp_server_t *server = uvhttp__calloc(1, sizeof *server);
     if (!server) return NULL;
-    if (uvhttp__server_take_config(config, &server->service.config, message, sizeof message) != UVHTTP_OK) {
+    if (uvhttp__server_copy_config(config, &server->service.config, message, sizeof message) != UVHTTP_OK) {
         UVHTTP_LOG_ERROR("http: configuration: %s", message);
         goto fail;
     }
@@ -81,7 +82,7 @@ uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
     uvhttp__coroutine_service_init(&server->service);
     uvhttp__reload_init(&server->reload);
     server->service.router = uvhttp__router_new();
-    if (!server->service.router || make_pool(server) != UVHTTP_OK || make_host(server) != UVHTTP_OK) goto fail;
+    if (!server->service.router || make_pool(server) != UVHTTP_OK || make_tcp_server(server) != UVHTTP_OK) goto fail;
     uvhttp__router_set_owner(server->service.router, server);
     return server;
 fail:
@@ -93,15 +94,15 @@ fail:
 
 /* Until when jobs that no loop waits for are waited for. */
 static uint64_t drain_deadline_ns(const uvhttp_server_t *server) {
-    uint64_t begin_ns = server->drain_ns ? server->drain_ns : uvhttp__clock_ns();
-    return begin_ns + server->service.config.drain_timeout * UINT64_C(1000000000);
+    uint64_t start_ns = server->drain_ns ? server->drain_ns : uvhttp__clock_ns();
+    return start_ns + server->service.config.drain_timeout * UINT64_C(1000000000);
 }
 
 void uvhttp_server_free(uvhttp_server_t *server) {
     if (!server) return;
     uvhttp__work_stop(server->service.work, drain_deadline_ns(server));
     /* Messages of the pools' threads may be on their way still: the loops go first. */
-    uvhttp__http_loop_t *first = server->host->workers[0].upper;
+    uvhttp__server_loop_t *first = server->tcp_server->loops[0].user;
     if (first) {
         first->sites = server->sites;
         first->work = server->service.work;
@@ -109,10 +110,10 @@ void uvhttp_server_free(uvhttp_server_t *server) {
         uvhttp__static_free(server->sites);
         uvhttp__work_free(server->service.work);
     }
-    uvhttp__host_free(server->host);
+    uvhttp__tcp_server_free(server->tcp_server);
     uvhttp__router_free(server->service.router);
     uvhttp__free(server->service.trust.ranges);
-    if (server->ws_hub) server->ws_hub_release(server->ws_hub);
+    if (server->ws_registry) server->ws_registry_release(server->ws_registry);
     uvhttp__reload_deinit(&server->reload);
     uvhttp__free(server);
 }
@@ -133,21 +134,21 @@ static uvhttp_group_t *root_of(uvhttp_server_t *server) {
     return server ? uvhttp__router_root(server->service.router) : NULL;
 }
 
-static int add_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern, uvhttp_handler_t handler,
+static int add_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern, uvhttp_handler_cb handler,
                      void *user, uvhttp_exec_t exec) {
     if (!group) return UVHTTP_E_INVALID;
     uvhttp__route_t *route;
     int status = uvhttp__group_add(group, method, pattern, handler, user, (uint8_t)exec, &route);
-    return status == UVHTTP_OK ? uvhttp__exec_dress(uvhttp__group_router(group), route) : status;
+    return status == UVHTTP_OK ? uvhttp__exec_install(uvhttp__group_router(group), route) : status;
 }
 
-int uvhttp_route(uvhttp_server_t *server, uvhttp_method_t method, const char *pattern, uvhttp_handler_t handler,
+int uvhttp_route(uvhttp_server_t *server, uvhttp_method_t method, const char *pattern, uvhttp_handler_cb handler,
                  void *user, uvhttp_exec_t exec) {
     return add_route(root_of(server), method, pattern, handler, user, exec);
 }
 
 #define ROUTE_FUNCTION(name, method)                                                                                   \
-    int uvhttp_##name(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user) {            \
+    int uvhttp_##name(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user) {           \
         return uvhttp_route(server, method, pattern, handler, user, UVHTTP_EXEC_LOOP);                                 \
     }
 ROUTE_FUNCTION(get, UVHTTP_GET)
@@ -167,7 +168,7 @@ uvhttp_group_t *uvhttp_group_group(uvhttp_group_t *group, const char *prefix) {
     return uvhttp__group_new(group, prefix);
 }
 
-int uvhttp_group_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern, uvhttp_handler_t handler,
+int uvhttp_group_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern, uvhttp_handler_cb handler,
                        void *user) {
     return add_route(group, method, pattern, handler, user, UVHTTP_EXEC_LOOP);
 }
@@ -189,13 +190,13 @@ int uvhttp_route_options(uvhttp_server_t *server, const uvhttp_route_options_t *
     if (!server) return UVHTTP_E_INVALID;
     uvhttp__route_t *route = uvhttp__router_last(server->service.router);
     int status = uvhttp__route_set_options(server->service.router, route, options);
-    return status == UVHTTP_OK ? uvhttp__exec_dress(server->service.router, route) : status;
+    return status == UVHTTP_OK ? uvhttp__exec_install(server->service.router, route) : status;
 }
 
 int uvhttp_server_on_error(uvhttp_server_t *server, uvhttp_error_cb on_error, void *user) {
     if (!server) return UVHTTP_E_INVALID;
     if (server->frozen)
-        return uvhttp__server_remember(server, UVHTTP_E_STATE, "on_error: not after the server has begun to listen");
+        return uvhttp__server_remember(server, UVHTTP_E_STATE, "on_error: not after the server has started to listen");
     server->service.on_error = on_error;
     server->service.on_error_user = user;
     return UVHTTP_OK;
@@ -226,14 +227,14 @@ int uvhttp__server_listen(uvhttp_server_t *server, const char *address, const uv
     int status = freeze(server);
     if (status != UVHTTP_OK) return status;
     if (server->ran) return uvhttp__server_remember(server, UVHTTP_E_STATE, "listen: not after the server has run");
-    status = uvhttp__host_listen(server->host, address, filter, port);
+    status = uvhttp__tcp_server_listen(server->tcp_server, address, filter, port);
     if (status == UVHTTP_E_STATE)
         return uvhttp__server_remember(server, status, "listen: not after the server has started to run");
-    return status == UVHTTP_OK ? status : uvhttp__server_remember(server, status, "%s", server->host->error);
+    return status == UVHTTP_OK ? status : uvhttp__server_remember(server, status, "%s", server->tcp_server->error);
 }
 
 static void publish_engine(uvhttp_server_t *server) {
-    const uvhttp__loop_t *loop = server->host->workers[0].loop;
+    const uvhttp__loop_t *loop = server->tcp_server->loops[0].io;
     snprintf(server->engine_reason, sizeof server->engine_reason, "%s", loop->reason);
     atomic_store_explicit(&server->engine, uvhttp__loop_engine_name(loop), memory_order_release);
 }
@@ -242,20 +243,21 @@ static void announce(void *arg) {
     uvhttp_server_t *server = arg;
     publish_engine(server);
     char addresses[512], line[1024];
-    uvhttp__host_addresses(server->host, addresses, sizeof addresses);
+    uvhttp__tcp_server_addresses(server->tcp_server, addresses, sizeof addresses);
     const char *reason, *engine = uvhttp_server_engine(server, &reason);
     UVHTTP_LOG_INFO("http: started: uvhttp %s, %u loop%s on %s (%s), listening on %s", uvhttp_version(),
-                    server->host->worker_count, server->host->worker_count == 1 ? "" : "s", engine, reason, addresses);
+                    server->tcp_server->loop_count, server->tcp_server->loop_count == 1 ? "" : "s", engine, reason,
+                    addresses);
     if (server->service.config.quiet) return;
-    int size =
-        snprintf(line, sizeof line, "uvhttp %s: %u loop%s on %s (%s), listening on %s\n", uvhttp_version(),
-                 server->host->worker_count, server->host->worker_count == 1 ? "" : "s", engine, reason, addresses);
+    int size = snprintf(line, sizeof line, "uvhttp %s: %u loop%s on %s (%s), listening on %s\n", uvhttp_version(),
+                        server->tcp_server->loop_count, server->tcp_server->loop_count == 1 ? "" : "s", engine, reason,
+                        addresses);
     if (size > 0) (void)!write(STDERR_FILENO, line, (size_t)size < sizeof line ? (size_t)size : sizeof line - 1);
 }
 
-static void tell_end(const uvhttp_server_t *server) {
+static void notify_end(const uvhttp_server_t *server) {
     uvhttp__counter_sums_t sums;
-    uvhttp__host_counters(server->host, &sums);
+    uvhttp__tcp_server_counters(server->tcp_server, &sums);
     char line[160];
     unsigned long long cut = UVHTTP__COUNTER(&sums, drain_cut_off);
     UVHTTP_LOG_INFO("http: stopped: %llu connections and %llu requests since the start, %llu connections cut off while "
@@ -275,23 +277,23 @@ int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
         return uvhttp__server_remember(server, UVHTTP_E_STATE, "run: a server runs once; make another one");
     int status = address ? uvhttp_server_listen(server, address, NULL) : freeze(server);
     if (status != UVHTTP_OK) return status;
-    if (server->host->endpoint_count == 0)
+    if (server->tcp_server->endpoint_count == 0)
         return uvhttp__server_remember(server, UVHTTP_E_STATE,
                                        "run: no address: pass one, or call uvhttp_server_listen before");
-    if (server->host->uv)
+    if (server->tcp_server->uv)
         return uvhttp__server_remember(server, UVHTTP_E_STATE, "run: the server is attached to a loop");
     server->ran = true;
-    status = uvhttp__host_run(server->host, announce, server);
+    status = uvhttp__tcp_server_run(server->tcp_server, announce, server);
     uvhttp__reload_wait(&server->reload);
     uvhttp__work_stop(server->service.work, drain_deadline_ns(server));
-    if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "run: %s", server->host->error);
-    tell_end(server);
+    if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "run: %s", server->tcp_server->error);
+    notify_end(server);
     return UVHTTP_OK;
 }
 
 int uvhttp_server_attach(uvhttp_server_t *server, struct uv_loop_s *loop) {
     if (!server || !loop) return UVHTTP_E_INVALID;
-    int status = uvhttp__host_attach(server->host, loop);
+    int status = uvhttp__tcp_server_attach(server->tcp_server, loop);
     if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "attach: %s", uvhttp_error_message(status));
     publish_engine(server);
     return UVHTTP_OK;
@@ -299,7 +301,7 @@ int uvhttp_server_attach(uvhttp_server_t *server, struct uv_loop_s *loop) {
 
 int uvhttp_server_stop(uvhttp_server_t *server) {
     if (!server) return UVHTTP_E_INVALID;
-    uvhttp__host_stop(server->host);
+    uvhttp__tcp_server_stop(server->tcp_server);
     return UVHTTP_OK;
 }
 
@@ -317,6 +319,6 @@ const char *uvhttp_server_engine(const uvhttp_server_t *server, const char **rea
 }
 
 struct uv_loop_s *uvhttp_loop_uv(void) {
-    uvhttp__loop_t *loop = uvhttp__host_current_loop();
+    uvhttp__loop_t *loop = uvhttp__tcp_server_current_loop();
     return loop ? loop->uv : NULL;
 }

@@ -10,9 +10,9 @@
 
 struct uvhttp_server {
     uvhttp__service_t service; /* first */
-    uvhttp__host_t *host;
-    struct uvhttp__ws_hub *ws_hub; /* NULL: no WebSocket route */
-    void (*ws_hub_release)(struct uvhttp__ws_hub *hub);
+    uvhttp__tcp_server_t *tcp_server;
+    struct uvhttp__ws_registry *ws_registry; /* NULL: no WebSocket route */
+    void (*ws_registry_release)(struct uvhttp__ws_registry *registry);
     void (*on_stopped)(uvhttp_server_t *server, void *user);
     void *on_stopped_user;
     struct uvhttp__static_site *sites; /* static files */
@@ -28,11 +28,11 @@ struct uvhttp_server {
 };
 
 /* The server whose loop it is. */
-static inline uvhttp_server_t *uvhttp__server_of(const uvhttp__http_worker_t *worker) {
-    return UVHTTP__CONTAINER_OF(worker->service, uvhttp_server_t, service);
+static inline uvhttp_server_t *uvhttp__server_of(const uvhttp__http_loop_t *loop) {
+    return UVHTTP__CONTAINER_OF(loop->service, uvhttp_server_t, service);
 }
 
-/* uvhttp_server_listen with a filter, as uvhttp__host_listen. */
+/* uvhttp_server_listen with a filter, as uvhttp__tcp_server_listen. */
 int uvhttp__server_listen(uvhttp_server_t *server, const char *address, const uvhttp__conn_filter_t *filter,
                           uint16_t *port);
 

@@ -11,7 +11,7 @@
 #include "server/server.h"
 
 /* The program may have been compiled with an older, shorter structure: the rest keeps its defaults. */
-int uvhttp__server_take_config(const uvhttp_server_config_t *given, uvhttp_server_config_t *config, char *message,
+int uvhttp__server_copy_config(const uvhttp_server_config_t *given, uvhttp_server_config_t *config, char *message,
                                size_t size) {
     uvhttp_server_config_default(config);
     if (given) {
@@ -23,7 +23,7 @@ int uvhttp__server_take_config(const uvhttp_server_config_t *given, uvhttp_serve
     const char *engine = getenv("UVHTTP_ENGINE");
     if (config->engine == UVHTTP_ENGINE_AUTO && engine && *engine &&
         uvhttp_server_config_set(config, "engine", engine, message, size) != UVHTTP_OK) {
-        snprintf(message, size, "environment: UVHTTP_ENGINE is \"%s\": expected auto, uring or libuv", engine);
+        snprintf(message, size, "environment: UVHTTP_ENGINE is \"%s\": expected auto, uring or epoll", engine);
         return UVHTTP_E_CONFIG;
     }
     return UVHTTP_OK;

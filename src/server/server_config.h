@@ -6,7 +6,7 @@
 
 /* *config becomes what is given, checked and made whole (it may be of an older, shorter header; NULL: the defaults).
  * Returns 0 or UVHTTP_E_CONFIG, and says why. */
-int uvhttp__server_take_config(const uvhttp_server_config_t *given, uvhttp_server_config_t *config, char *message,
+int uvhttp__server_copy_config(const uvhttp_server_config_t *given, uvhttp_server_config_t *config, char *message,
                                size_t size);
 void uvhttp__server_apply_log_level(const uvhttp_performance_config_t *performance);
 /* Keeps the text for uvhttp_server_error_text, logs it as an error, and returns `status`. */

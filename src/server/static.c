@@ -13,9 +13,9 @@
 
 static void serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp__static_site_t *site = user;
-    uvhttp__worker_t *worker = uvhttp__exchange_of(res)->worker->worker;
+    uvhttp__tcp_loop_t *loop = uvhttp__exchange_of(res)->loop->tcp;
     const uvhttp__static_place_t place = {
-        .cache = &site->caches[worker->index], .loop = worker->loop, .counters = &worker->counters};
+        .cache = &site->caches[loop->index], .loop = loop->io, .counters = &loop->counters};
     uvhttp__static_serve(&place, req, res);
 }
 
@@ -24,9 +24,9 @@ static void serve_root(uvhttp_request_t *req, uvhttp_response_t *res, void *user
     uvhttp__static_serve_root(req, res);
 }
 
-void uvhttp__static_worker_stop(uvhttp__http_worker_t *worker) {
-    for (uvhttp__static_site_t *site = uvhttp__server_of(worker)->sites; site; site = site->next)
-        uvhttp__static_cache_close(&site->caches[worker->worker->index]);
+void uvhttp__static_loop_stop(uvhttp__http_loop_t *loop) {
+    for (uvhttp__static_site_t *site = uvhttp__server_of(loop)->sites; site; site = site->next)
+        uvhttp__static_cache_close(&site->caches[loop->tcp->index]);
 }
 
 void uvhttp__static_free(uvhttp__static_site_t *sites) {
@@ -65,7 +65,8 @@ static int add(uvhttp_group_t *group, const char *prefix, const char *root, cons
     uvhttp_str_t outer = uvhttp__group_prefix(group);
     snprintf(whole, sizeof whole, "%.*s%s", (int)outer.size, outer.data, prefix);
     uvhttp__static_site_t *site;
-    int status = uvhttp__static_site_new(whole, root, options, server->host->worker_count, text, sizeof text, &site);
+    int status =
+        uvhttp__static_site_new(whole, root, options, server->tcp_server->loop_count, text, sizeof text, &site);
     if (status != UVHTTP_OK) {
         UVHTTP_LOG_ERROR("http: %s", text);
         return uvhttp__router_fail(router, status, text);

@@ -8,11 +8,11 @@ struct uvhttp__static_site;
 
 #if UVHTTP_WITH_STATIC
 /* The worker's loop ends, and does not turn any more. */
-void uvhttp__static_worker_stop(uvhttp__http_worker_t *worker);
+void uvhttp__static_loop_stop(uvhttp__http_loop_t *loop);
 void uvhttp__static_free(struct uvhttp__static_site *sites);
 #else
-static inline void uvhttp__static_worker_stop(uvhttp__http_worker_t *worker) {
-    (void)worker;
+static inline void uvhttp__static_loop_stop(uvhttp__http_loop_t *loop) {
+    (void)loop;
 }
 static inline void uvhttp__static_free(struct uvhttp__static_site *sites) {
     (void)sites;

@@ -96,7 +96,7 @@ static void release(made_t *made) {
 uvhttp_tls_t *uvhttp_tls_from_config(const uvhttp_server_config_t *config) {
     char message[256] = "out of memory";
     uvhttp_server_config_t whole;
-    int status = uvhttp__server_take_config(config, &whole, message, sizeof message);
+    int status = uvhttp__server_copy_config(config, &whole, message, sizeof message);
     made_t *made = status == UVHTTP_OK ? uvhttp__calloc(1, sizeof *made) : NULL;
     if (made) status = make_options(made, &whole, message, sizeof message);
     if (!made || status != UVHTTP_OK) {
@@ -114,17 +114,17 @@ uvhttp_tls_t *uvhttp_tls_from_config(const uvhttp_server_config_t *config) {
 /* --- reloading --- */
 
 /* What listens with the same is prepared once. */
-static bool is_first(const uvhttp__host_t *host, uint32_t index) {
+static bool is_first(const uvhttp__tcp_server_t *tcp_server, uint32_t index) {
     for (uint32_t i = 0; i < index; i++)
-        if (host->filters[i].arg == host->filters[index].arg && host->filters[i].open) return false;
+        if (tcp_server->filters[i].arg == tcp_server->filters[index].arg && tcp_server->filters[i].open) return false;
     return true;
 }
 
-static int prepare_all(uvhttp__host_t *host, const uvhttp_tls_options_t *options,
+static int prepare_all(uvhttp__tcp_server_t *tcp_server, const uvhttp_tls_options_t *options,
                        struct uvhttp__tls_contexts **prepared, char *message, size_t size) {
-    for (uint32_t i = 0; i < host->endpoint_count; i++) {
-        uvhttp_tls_t *tls = host->filters[i].open ? uvhttp__tls_of_filter(&host->filters[i]) : NULL;
-        if (!tls || !is_first(host, i)) continue;
+    for (uint32_t i = 0; i < tcp_server->endpoint_count; i++) {
+        uvhttp_tls_t *tls = tcp_server->filters[i].open ? uvhttp__tls_of_filter(&tcp_server->filters[i]) : NULL;
+        if (!tls || !is_first(tcp_server, i)) continue;
         int status = uvhttp__tls_prepare(tls, uvhttp__tls_is_configured(tls) ? options : NULL, &prepared[i]);
         if (status == UVHTTP_OK) continue;
         snprintf(message, size, "tls: %s", uvhttp_tls_error_text(tls));
@@ -135,19 +135,19 @@ static int prepare_all(uvhttp__host_t *host, const uvhttp_tls_options_t *options
 
 int uvhttp__server_reload_tls(uvhttp_server_t *server, const uvhttp_server_config_t *config, unsigned *count,
                               char *message, size_t size) {
-    uvhttp__host_t *host = server->host;
+    uvhttp__tcp_server_t *tcp_server = server->tcp_server;
     *count = 0;
-    if (host->endpoint_count == 0) return UVHTTP_OK;
-    struct uvhttp__tls_contexts **prepared = uvhttp__calloc(host->endpoint_count, sizeof *prepared);
+    if (tcp_server->endpoint_count == 0) return UVHTTP_OK;
+    struct uvhttp__tls_contexts **prepared = uvhttp__calloc(tcp_server->endpoint_count, sizeof *prepared);
     made_t *made = uvhttp__calloc(1, sizeof *made);
     int status = prepared && made ? UVHTTP_OK : UVHTTP_E_NOMEM;
     if (status != UVHTTP_OK) snprintf(message, size, "out of memory");
     if (status == UVHTTP_OK && config) status = make_options(made, config, message, size);
-    if (status == UVHTTP_OK) status = prepare_all(host, config ? &made->options : NULL, prepared, message, size);
-    for (uint32_t i = 0; prepared && i < host->endpoint_count; i++) {
+    if (status == UVHTTP_OK) status = prepare_all(tcp_server, config ? &made->options : NULL, prepared, message, size);
+    for (uint32_t i = 0; prepared && i < tcp_server->endpoint_count; i++) {
         if (!prepared[i]) continue;
         if (status == UVHTTP_OK)
-            uvhttp__tls_commit(uvhttp__tls_of_filter(&host->filters[i]), prepared[i]);
+            uvhttp__tls_commit(uvhttp__tls_of_filter(&tcp_server->filters[i]), prepared[i]);
         else
             uvhttp__tls_contexts_release(prepared[i]);
         ++*count;

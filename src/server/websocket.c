@@ -13,7 +13,7 @@ static void on_done(uvhttp_response_t *res, int status, void *user) {
 static void serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_ws_t *ws;
     int status = uvhttp__ws_handshake(req, res, user, &ws);
-    if (status != UVHTTP_OK) uvhttp__counters_error(&uvhttp__exchange_of(res)->worker->worker->counters, status);
+    if (status != UVHTTP_OK) uvhttp__counters_error(&uvhttp__exchange_of(res)->loop->tcp->counters, status);
     if (!ws) return;
     status = uvhttp_response_on_done(res, on_done, ws);
     if (status != UVHTTP_OK)
@@ -36,12 +36,12 @@ static void destroy(void *user) {
 }
 
 /* The server's hub comes with its first route. */
-static int give_hub(uvhttp_server_t *server, uvhttp__ws_endpoint_t *endpoint) {
-    if (!server->ws_hub) server->ws_hub = uvhttp__ws_hub_new(server->host->worker_count);
-    if (!server->ws_hub) return UVHTTP_E_NOMEM;
-    server->ws_hub_release = uvhttp__ws_hub_release;
-    uvhttp__ws_hub_settle(server->ws_hub, &endpoint->options);
-    endpoint->hub = server->ws_hub;
+static int give_registry(uvhttp_server_t *server, uvhttp__ws_endpoint_t *endpoint) {
+    if (!server->ws_registry) server->ws_registry = uvhttp__ws_registry_new(server->tcp_server->loop_count);
+    if (!server->ws_registry) return UVHTTP_E_NOMEM;
+    server->ws_registry_release = uvhttp__ws_registry_release;
+    uvhttp__ws_registry_settle(server->ws_registry, &endpoint->options);
+    endpoint->registry = server->ws_registry;
     server->service.has_websocket = true;
     return UVHTTP_OK;
 }
@@ -50,7 +50,7 @@ static int make_endpoint(uvhttp_server_t *server, const uvhttp_ws_handlers_t *ha
                          uvhttp__ws_endpoint_t **endpoint) {
     int status = uvhttp__ws_endpoint_new(handlers, user, pattern, endpoint);
     if (status == UVHTTP_OK) {
-        status = give_hub(server, *endpoint);
+        status = give_registry(server, *endpoint);
         if (status != UVHTTP_OK) uvhttp__ws_endpoint_free(*endpoint);
     }
     return status;
@@ -85,6 +85,6 @@ int uvhttp_websocket(uvhttp_server_t *server, const char *pattern, const uvhttp_
 int uvhttp_websocket_publish(uvhttp_server_t *server, const char *topic, uvhttp_ws_type_t type, const void *data,
                              size_t size) {
     if (!server) return UVHTTP_E_INVALID;
-    if (!server->ws_hub) return UVHTTP_E_STATE;
-    return uvhttp__ws_hub_publish(server->ws_hub, NULL, topic, type, data, size);
+    if (!server->ws_registry) return UVHTTP_E_STATE;
+    return uvhttp__ws_publish(server->ws_registry, NULL, topic, type, data, size);
 }

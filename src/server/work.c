@@ -27,7 +27,7 @@ static void finish(uvhttp__job_t *job, bool cancelled) {
 
 /* Of the loop that the caller runs on; NULL if it is none of the server's. */
 static uvhttp__work_port_t *own_port(const uvhttp_server_t *server) {
-    const uvhttp__loop_t *loop = uvhttp__host_current_loop();
+    const uvhttp__loop_t *loop = uvhttp__tcp_server_current_loop();
     uvhttp__work_port_t *port = loop ? uvhttp__work_port_of(loop) : NULL;
     return port && port->work == server->service.work ? port : NULL;
 }

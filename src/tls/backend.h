@@ -75,7 +75,7 @@ void uvhttp__tls_source_close(uvhttp__tls_source_t *source);
 int uvhttp__tls_add_given_names(uvhttp__tls_names_t *names, const char *list, uint32_t index,
                                 uvhttp__tls_error_t *error);
 void uvhttp__tls_warn_of_key(const uvhttp_tls_certificate_t *from);
-void uvhttp__tls_tell_dates(const uvhttp_tls_certificate_t *from, bool past, bool future, const char *until);
+void uvhttp__tls_log_dates(const uvhttp_tls_certificate_t *from, bool past, bool future, const char *until);
 
 /* --- contexts.c --- */
 
@@ -120,7 +120,7 @@ typedef struct uvhttp__tls_io {
 bool uvhttp__tls_random(void *memory, size_t size);
 
 /* The steps of uvhttp__tls_contexts_new, in this order; each returns what that returns. */
-/* Checks what this library can not do, and makes contexts->library with room for every certificate. */
+/* Checks what this library cannot do, and makes contexts->library with room for every certificate. */
 int uvhttp__tls_library_new(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error);
 /* Reads settings->certificates[index] and adds its names. */
 int uvhttp__tls_load(uvhttp__tls_contexts_t *contexts, uint32_t index, uvhttp__tls_error_t *error);
@@ -175,7 +175,7 @@ typedef struct uvhttp__tls_notes_ops {
     void (*end)(uvhttp__tls_session_t *session);
     /* After the handshake: the cipher if the kernel could go on with this session, else 0. */
     uint8_t (*cipher)(const uvhttp__tls_session_t *session);
-    /* What it needs for that. Returns false if it can not be had. Once; what the session writes from then on is void.
+    /* What it needs for that. Returns false if it cannot be had. Once; what the session writes from then on is void.
      */
     bool (*take)(uvhttp__tls_session_t *session, uvhttp__tls_sending_t *sending);
     /* Whether the peer has asked for new keys, or the session has changed them by itself. */
@@ -184,7 +184,7 @@ typedef struct uvhttp__tls_notes_ops {
     const unsigned char *(*alert)(const uvhttp__tls_session_t *session);
 } uvhttp__tls_notes_ops_t;
 
-/* NULL: this backend can not do it. */
+/* NULL: this backend cannot do it. */
 extern const uvhttp__tls_notes_ops_t *const uvhttp__tls_notes;
 
 /* ktls.c */

@@ -42,7 +42,7 @@ static tls_conn_t *tls_of(const uvhttp__stream_t *stream) {
 }
 
 static uvhttp__counters_t *counters_of(uvhttp__conn_t *conn) {
-    return &conn->worker->counters;
+    return &conn->loop->counters;
 }
 
 static int write_encoded(uvhttp__tls_io_t *io, const char *data, size_t size) {
@@ -71,7 +71,7 @@ static void fail(tls_conn_t *tls, uvhttp__conn_t *conn, int code) {
     uvhttp__conn_finish_by(conn, uvhttp__conn_now_ms(conn) + FAIL_WRITE_MS);
 }
 
-static void tell_end(tls_conn_t *tls, uvhttp__stream_t *stream, int status) {
+static void notify_end(tls_conn_t *tls, uvhttp__stream_t *stream, int status) {
     tls->ended = true;
     uvhttp__conn_stream_ops.on_end(stream, status);
 }
@@ -95,7 +95,7 @@ static void on_end(uvhttp__stream_t *stream, int status) {
             status = UVHTTP_E_ABORTED;
         }
     }
-    tell_end(tls, stream, status);
+    notify_end(tls, stream, status);
 }
 
 static void on_sent(uvhttp__stream_t *stream) {
@@ -139,14 +139,14 @@ static bool pass(uvhttp__stream_t *stream) {
     uint8_t refuses = 0;
     tls->filter.may_pass = false;
     if (tls->dead) return false;
-    bool taken = kernel_may_take(tls) && uvhttp__tls_notes->take(tls->session, &sending);
-    if (taken) tls->kernel = uvhttp__ktls_start(stream->fd, &sending, &refuses);
+    bool wanted = kernel_may_take(tls) && uvhttp__tls_notes->take(tls->session, &sending);
+    if (wanted) tls->kernel = uvhttp__ktls_start(stream->fd, &sending, &refuses);
     explicit_bzero(&sending, sizeof sending);
     if (tls->kernel) {
         uvhttp__counters_add(stream->loop->counters, tls_kernel, 1);
         return true;
     }
-    if (taken) uvhttp__counters_add(stream->loop->counters, tls_kernel_refused, 1);
+    if (wanted) uvhttp__counters_add(stream->loop->counters, tls_kernel_refused, 1);
     atomic_fetch_or_explicit(&tls->contexts->kernel_refuses, refuses, memory_order_relaxed);
     end_notes(tls);
     return false;
@@ -276,7 +276,7 @@ static void receive(tls_conn_t *tls, uvhttp__conn_t *conn) {
     if (status != UVHTTP_E_EOF)
         fail(tls, conn, status);
     else if (!(conn->flags & UVHTTP__CONN_CLOSED))
-        tell_end(tls, stream, UVHTTP_OK);
+        notify_end(tls, stream, UVHTTP_OK);
 }
 
 /* The session takes what there is of a record and shows nothing of it before it is whole. */
@@ -310,7 +310,7 @@ static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
     follow_records(tls, data, size - left);
     tls->io.in = NULL;
     tls->io.in_size = 0;
-    if (tls->open && !was_open && conn->worker->draining) uvhttp__conn_drain(conn);
+    if (tls->open && !was_open && conn->loop->draining) uvhttp__conn_drain(conn);
     return size - left;
 }
 
@@ -375,7 +375,7 @@ int uvhttp__tls_open(uvhttp__conn_t *conn, void *arg) {
     made->filter.ops = &filter_ops;
     made->io.stream = &conn->stream;
     made->io.write = write_encoded;
-    made->io.speaks_h2 = conn->worker->host->options.speaks_h2;
+    made->io.speaks_h2 = conn->loop->tcp_server->options.speaks_h2;
     made->contexts = uvhttp__tls_now(tls);
     made->session = uvhttp__tls_session_new(made->contexts, &made->io);
     if (!made->session || uvhttp__stream_set_filter(&conn->stream, &made->filter, &stream_ops) != UVHTTP_OK) {

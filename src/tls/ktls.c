@@ -70,8 +70,8 @@ bool uvhttp__ktls_start(int fd, const uvhttp__tls_sending_t *sending, uint8_t *r
 /* A socket that has taken a record may still keep it back from TCP for lack of room. One that can be written has room
  * for that and for this one. */
 int uvhttp__ktls_alert(int fd, const unsigned char *alert) {
-    struct pollfd room = {.fd = fd, .events = POLLOUT};
-    if (poll(&room, 1, 0) <= 0) return UVHTTP_E_AGAIN;
+    struct pollfd writable = {.fd = fd, .events = POLLOUT};
+    if (poll(&writable, 1, 0) <= 0) return UVHTTP_E_AGAIN;
     union {
         struct cmsghdr header;
         char memory[CMSG_SPACE(1)];

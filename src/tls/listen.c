@@ -2,7 +2,7 @@
 #include "tls/tls.h"
 
 static void release(void *arg) {
-    uvhttp_tls_free(arg);
+    uvhttp_tls_release(arg);
 }
 
 int uvhttp__tls_filter(uvhttp_tls_t *tls, uvhttp__conn_filter_t *filter) {

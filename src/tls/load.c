@@ -96,7 +96,7 @@ void uvhttp__tls_warn_of_key(const uvhttp_tls_certificate_t *from) {
         UVHTTP_LOG_WARN("tls: %s: everybody on this machine may read this key: chmod o-r", from->key_file);
 }
 
-void uvhttp__tls_tell_dates(const uvhttp_tls_certificate_t *from, bool past, bool future, const char *until) {
+void uvhttp__tls_log_dates(const uvhttp_tls_certificate_t *from, bool past, bool future, const char *until) {
     const char *name = uvhttp__tls_label(from->certificate_file);
     if (past) UVHTTP_LOG_WARN("tls: %s: the certificate has expired", name);
     if (future) UVHTTP_LOG_WARN("tls: %s: the certificate is not valid yet", name);

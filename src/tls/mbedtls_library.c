@@ -16,7 +16,7 @@ static const mbedtls_ecp_group_id groups[] = {MBEDTLS_ECP_DP_CURVE25519, MBEDTLS
                                               MBEDTLS_ECP_DP_SECP384R1, MBEDTLS_ECP_DP_NONE};
 static const int hashes[] = {MBEDTLS_MD_SHA256, MBEDTLS_MD_SHA384, MBEDTLS_MD_SHA512, MBEDTLS_MD_NONE};
 
-/* What this library can not do is refused, not left out silently. */
+/* What this library cannot do is refused, not left out silently. */
 static int check_settings(const uvhttp__tls_settings_t *settings, uvhttp__tls_error_t *error) {
     static const char with[] = "this library was built with mbedTLS (UVHTTP_TLS=mbedtls)";
     if (settings->min_version == UVHTTP_TLS_1_3)

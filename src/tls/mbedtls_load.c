@@ -135,8 +135,8 @@ int uvhttp__tls_load(uvhttp__tls_contexts_t *contexts, uint32_t index, uvhttp__t
     char until[80];
     snprintf(until, sizeof until, "%04d-%02d-%02dT%02d:%02d:%02dZ", to->year, to->mon, to->day, to->hour, to->min,
              to->sec);
-    uvhttp__tls_tell_dates(from, mbedtls_x509_time_is_past(to) != 0,
-                           mbedtls_x509_time_is_future(&leaf->valid_from) != 0, until);
+    uvhttp__tls_log_dates(from, mbedtls_x509_time_is_past(to) != 0, mbedtls_x509_time_is_future(&leaf->valid_from) != 0,
+                          until);
     status =
         from->names ? uvhttp__tls_add_given_names(names, from->names, index, error) : add_own_names(names, leaf, index);
     return status == UVHTTP_E_NOMEM ? uvhttp__tls_fail(error, status, "out of memory") : status;

@@ -49,9 +49,9 @@ static size_t take_number(span_t *from, size_t size) {
 
 static span_t take(span_t *from, size_t size) {
     size_t left = (size_t)(from->end - from->at);
-    span_t taken = {from->at, from->at + (size < left ? size : left)};
-    from->at = taken.end;
-    return taken;
+    span_t piece = {from->at, from->at + (size < left ? size : left)};
+    from->at = piece.end;
+    return piece;
 }
 
 /* server_name (RFC 6066 section 3) may stand behind the ticket, and mbedTLS takes extensions as they come. It has
@@ -101,10 +101,10 @@ int uvhttp__tls_on_ticket_write(void *arg, const mbedtls_ssl_session *session, u
     const size_t overhead = NAME_SIZE + IV_SIZE + TIME_SIZE + TAG_SIZE;
     uint64_t now_ms = current->io->stream->loop->now_ms;
     uvhttp__ticket_key_t key;
-    size_t room = (size_t)(end - start), session_size;
-    if (room < overhead) return MBEDTLS_ERR_SSL_BUFFER_TOO_SMALL;
+    size_t capacity = (size_t)(end - start), session_size;
+    if (capacity < overhead) return MBEDTLS_ERR_SSL_BUFFER_TOO_SMALL;
     unsigned char *iv = start + NAME_SIZE, *data = iv + IV_SIZE;
-    int code = mbedtls_ssl_session_save(session, data + TIME_SIZE, room - overhead, &session_size);
+    int code = mbedtls_ssl_session_save(session, data + TIME_SIZE, capacity - overhead, &session_size);
     if (code != 0) return code;
     memcpy(data, &now_ms, TIME_SIZE);
     session_size += TIME_SIZE;

@@ -84,7 +84,7 @@ static int make_site(uvhttp__tls_contexts_t *contexts, size_t index, uvhttp__tls
     SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
     contexts->library->sites[index] = ctx;
     if (!ctx || !set_rules(ctx, contexts->settings) || !set_clients(ctx, contexts)) {
-        uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "a context can not be made: %s", uvhttp__tls_reason());
+        uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "a context cannot be made: %s", uvhttp__tls_reason());
         return UVHTTP_E_NOMEM;
     }
     set_tickets(ctx, contexts);

@@ -221,8 +221,8 @@ int uvhttp__tls_load(uvhttp__tls_contexts_t *contexts, uint32_t index, uvhttp__t
     if (status != UVHTTP_OK) return status;
     char until[UNTIL_SIZE];
     write_until(X509_get0_notAfter(loaded->leaf), until);
-    uvhttp__tls_tell_dates(from, X509_cmp_current_time(X509_get0_notAfter(loaded->leaf)) < 0,
-                           X509_cmp_current_time(X509_get0_notBefore(loaded->leaf)) > 0, until);
+    uvhttp__tls_log_dates(from, X509_cmp_current_time(X509_get0_notAfter(loaded->leaf)) < 0,
+                          X509_cmp_current_time(X509_get0_notBefore(loaded->leaf)) > 0, until);
     status = from->names ? uvhttp__tls_add_given_names(names, from->names, index, error)
                          : add_own_names(names, loaded->leaf, index);
     ERR_clear_error();

@@ -49,7 +49,7 @@ uvhttp_tls_t *uvhttp_tls_new(const uvhttp_tls_options_t *options) {
         return tls;
     }
     UVHTTP_LOG_ERROR("tls: %s", error.text);
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
     return NULL;
 }
 
@@ -58,7 +58,7 @@ uvhttp_tls_t *uvhttp_tls_retain(uvhttp_tls_t *tls) {
     return tls;
 }
 
-void uvhttp_tls_free(uvhttp_tls_t *tls) {
+void uvhttp_tls_release(uvhttp_tls_t *tls) {
     if (!tls || !uvhttp__ref_release(&tls->count)) return;
     uvhttp__tls_contexts_release(tls->contexts);
     uvhttp__tickets_deinit(&tls->tickets);
@@ -129,7 +129,7 @@ bool uvhttp__tls_is_configured(const uvhttp_tls_t *tls) {
 uvhttp_tls_t *uvhttp_tls_development(const uvhttp_tls_options_t *options) {
     char *certificate = NULL, *key = NULL;
     if (uvhttp__tls_development_pem(&certificate, &key) != UVHTTP_OK) {
-        UVHTTP_LOG_ERROR("tls: a development certificate can not be made");
+        UVHTTP_LOG_ERROR("tls: a development certificate cannot be made");
         return NULL;
     }
     uvhttp_tls_certificate_t own = {

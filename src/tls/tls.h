@@ -5,7 +5,7 @@
 
 #include <uvhttp/tls.h>
 
-#include "conn/host.h"
+#include "conn/tcp_server.h"
 
 /* The filter for an address to listen on; it takes a reference to tls, which its release gives back. Returns 0,
  * UVHTTP_E_INVALID (tls NULL) or UVHTTP_E_UNSUPPORTED (this build has no TLS). */

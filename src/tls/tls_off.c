@@ -22,7 +22,7 @@ uvhttp_tls_t *uvhttp_tls_retain(uvhttp_tls_t *tls) {
     return tls;
 }
 
-void uvhttp_tls_free(uvhttp_tls_t *tls) {
+void uvhttp_tls_release(uvhttp_tls_t *tls) {
     (void)tls;
 }
 

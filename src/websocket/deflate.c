@@ -107,7 +107,7 @@ int uvhttp__ws_inflate(uvhttp__ws_inflater_t *inflater, const char **data, size_
     z_stream *stream = &inflater->stream;
     stream->next_out = (Bytef *)out;
     stream->avail_out = out_size < UINT_MAX ? (unsigned)out_size : UINT_MAX;
-    unsigned room = stream->avail_out;
+    unsigned capacity = stream->avail_out;
     int status = UVHTTP_OK;
     while (status == UVHTTP_OK && (*size > 0 || inflater->pending || (end && inflater->tail_left > 0))) {
         /* With the tail outstanding, output that is still to come needs no byte of it. */
@@ -119,7 +119,7 @@ int uvhttp__ws_inflate(uvhttp__ws_inflater_t *inflater, const char **data, size_
         inflater->pending = stream->avail_out == 0;
         if (status == UVHTTP_OK && inflater->pending) status = UVHTTP_E_AGAIN;
     }
-    *written = room - stream->avail_out;
+    *written = capacity - stream->avail_out;
     return status == UVHTTP_OK && end ? end_message(inflater) : status;
 }
 
@@ -164,14 +164,14 @@ void uvhttp__ws_deflater_reset(uvhttp__ws_deflater_t *deflater) {
 size_t uvhttp__ws_deflate(uvhttp__ws_deflater_t *deflater, const void *data, size_t size, char *out) {
     z_stream *stream = &deflater->stream;
     size_t written = 0;
-    if (size > 0 && UVHTTP__WS_DEFLATE_ROOM(size) <= UINT_MAX) {
+    if (size > 0 && UVHTTP__WS_DEFLATE_CAPACITY(size) <= UINT_MAX) {
         stream->next_in = (Bytef *)(uintptr_t)data;
         stream->avail_in = (unsigned)size;
         stream->next_out = (Bytef *)out;
-        stream->avail_out = (unsigned)UVHTTP__WS_DEFLATE_ROOM(size);
+        stream->avail_out = (unsigned)UVHTTP__WS_DEFLATE_CAPACITY(size);
         /* The flush is whole if there is room left; what fills it to the last byte has not become smaller. */
         if (deflate(stream, Z_SYNC_FLUSH) == Z_OK && stream->avail_in == 0 && stream->avail_out > 0)
-            written = UVHTTP__WS_DEFLATE_ROOM(size) - stream->avail_out - sizeof tail;
+            written = UVHTTP__WS_DEFLATE_CAPACITY(size) - stream->avail_out - sizeof tail;
     }
     if (written == 0) uvhttp__ws_deflater_reset(deflater);
     return written;

@@ -52,10 +52,10 @@ uvhttp__ws_deflater_t *uvhttp__ws_deflater_of(uvhttp__ws_codecs_t *codecs, uvhtt
 void uvhttp__ws_deflater_reset(uvhttp__ws_deflater_t *deflater);
 
 /* Bytes of `out` for a message that is not to grow. */
-#define UVHTTP__WS_DEFLATE_ROOM(size) ((size) + 4)
+#define UVHTTP__WS_DEFLATE_CAPACITY(size) ((size) + 4)
 
-/* Compresses a message into out[UVHTTP__WS_DEFLATE_ROOM(size)], in the context of those before. Returns its size, or 0:
- * it would not have become smaller, and the context is forgotten. */
+/* Compresses a message into out[UVHTTP__WS_DEFLATE_CAPACITY(size)], in the context of those before. Returns its size,
+ * or 0: it would not have become smaller, and the context is forgotten. */
 size_t uvhttp__ws_deflate(uvhttp__ws_deflater_t *deflater, const void *data, size_t size, char *out);
 
 #endif

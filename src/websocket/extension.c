@@ -142,7 +142,7 @@ bool uvhttp__ws_deflate_negotiate(uvhttp_str_t offers, const uvhttp__ws_deflate_
         if (!take_offer(&cursor, &offer)) continue;
         *agreed = (uvhttp__ws_deflate_t){
             .server_bits = smaller(willing->server_bits, offer.server_bits ? offer.server_bits : UVHTTP__WS_BITS_MAX),
-            /* A client that does not speak of its window can not be told to make it smaller (section 7.1.2.2). */
+            /* A client that does not speak of its window cannot be told to make it smaller (section 7.1.2.2). */
             .client_bits =
                 offer.client_bits_given ? smaller(willing->client_bits, offer.client_bits) : UVHTTP__WS_BITS_MAX,
             .server_takeover = willing->server_takeover && !offer.server_no_takeover,

@@ -10,7 +10,7 @@ typedef struct uvhttp__utf8 {
     uint8_t low, high; /* range of the next of them, if left > 0 */
 } uvhttp__utf8_t;
 
-/* Takes the next piece. False at the first byte that can not belong to a text (RFC 6455 section 8.1), however it is
+/* Takes the next piece. False at the first byte that cannot belong to a text (RFC 6455 section 8.1), however it is
  * cut: overlong forms, surrogates and what is above U+10FFFF are seen at the earliest byte. */
 bool uvhttp__utf8_take(uvhttp__utf8_t *state, const char *data, size_t size);
 

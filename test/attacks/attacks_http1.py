@@ -41,21 +41,21 @@ SLOW = [
 ]  # fmt: skip
 
 # Sixty of each of three addresses, and those of the others: together they cannot fill the server.
-GUARDED = {"max_connections": 300, "max_connections_per_address": 60}
+GUARDED = {"max_connections": 300, "connections_per_address_max": 60}
 CONNECTIONS = [
     Attack("connections that come and go", "", b"", [], (), leaves="reset", each_kib=16),
     Attack("requests that come and go", "", WHOLE, [], (), leaves="reset", each_kib=16),
     Attack("connections for one request each", "", WHOLE, [], (), leaves="close", heard=True, each_kib=16),
     Attack("half-closes in mid request", "", POST + b"Content-Length: 100\r\n\r\nx", [], ("rejected_http_body_incomplete",), leaves="half_close", each_kib=16),
     Attack("idle connections", "max_connections", b"", [], ("connections_evicted",), hold=True, width=50, each_kib=8, settings={"max_connections": 300}),
-    Attack("connections of few addresses", "max_connections_per_address", GET, [], ("connections_refused_address",), hold=True, width=100,
+    Attack("connections of few addresses", "connections_per_address_max", GET, [], ("connections_refused_address",), hold=True, width=100,
            sources=3, each_kib=8, settings=GUARDED),
     Attack("connections of many addresses", "connection_timeout", GET, [], ("timeouts_header",), hold=True, width=50, sources=1 << 20, each_kib=16),
 ]  # fmt: skip
 
 EVIL = b"User-Agent: " + b"\x80\x9b\\\"" * 1500 + b"\r\n"
 HEADS = [
-    Attack("requests as fast as they go", "turn_requests_max", b"", flood(WHOLE), ("budget_exhausted",)),
+    Attack("requests as fast as they go", "iteration_requests_max", b"", flood(WHOLE), ("budget_exhausted",)),
     Attack("a hundred fields", "header_count_max", b"", flood(get(b"/costly/fields", b"X-A: b\r\n" * 99)), ()),
     Attack("more fields than are allowed", "header_count_max", GET, [b"X-A: b\r\n" * 200], ("431", "rejected_http_too_many_headers")),
     Attack("a field without an end", "headers_size_max", GET + b"X-A: ", [b"b" * 16384] * ROUNDS, ("431", "rejected_http_headers_too_large")),

@@ -161,7 +161,7 @@ EXHAUSTIONS = [
     Exhaustion("descriptors; clients leave", "RLIMIT_NOFILE", "accept_paused", descriptors_closed),
     Exhaustion("descriptors; the limit is raised", "RLIMIT_NOFILE", "accept_paused", descriptors_raised),
     Exhaustion("connections", "max_connections", "connections_waited", connections, {"max_connections": 100}),
-    Exhaustion("connections of one address", "max_connections_per_address", "connections_refused_address", connections, {"max_connections_per_address": 100}),
+    Exhaustion("connections of one address", "connections_per_address_max", "connections_refused_address", connections, {"connections_per_address_max": 100}),
     Exhaustion("queue of the worker threads", "max_backlog", "work_refused", workers, {"worker_threads": 2, "max_backlog": 60},
                request=b"GET /w/wait HTTP/1.1\r\nHost: a\r\n\r\n"),
     Exhaustion("memory", "uvhttp_set_allocator", "rejected_nomem", uploads, arguments=("--memory-max", str(16 << 20)), request=ECHO),

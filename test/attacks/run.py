@@ -114,7 +114,7 @@ def table(options, backend, protocol):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
-    parser.add_argument("--backend", choices=("uring", "libuv"), help="one backend only")
+    parser.add_argument("--backend", choices=("uring", "epoll"), help="one backend only")
     parser.add_argument("--protocol", choices=(*PROTOCOLS, "relief"), action="append", help="these only; each takes three minutes a backend at most")
     parser.add_argument("--seconds", type=int, default=2, help="of each attack")
     parser.add_argument("--only", default="", help="attacks whose name has this in it")
@@ -128,7 +128,7 @@ def main():
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     results = []
-    for backend in [options.backend] if options.backend else ["uring", "libuv"]:
+    for backend in [options.backend] if options.backend else ["uring", "epoll"]:
         for protocol in options.protocol or (*PROTOCOLS, "relief"):
             show = relief.table if protocol == "relief" else table
             results.append(show(options, backend) if protocol == "relief" else show(options, backend, protocol))

@@ -4,7 +4,7 @@ Python 2.7, which Debian has no longer, so it is no step of ./dev test.
 
   ./dev autobahn                                  all cases on both engines, four times an hour
   ./dev autobahn --engine uring --scheme wss      one of the four
-  ./dev autobahn --engine libuv --cases '12.*'    some of them
+  ./dev autobahn --engine epoll --cases '12.*'    some of them
   ./dev autobahn --url wss://127.0.0.1:9443/echo  against a server that runs already"""
 import argparse
 import collections
@@ -115,7 +115,7 @@ def judge(name, results, cases):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine", choices=("uring", "libuv"), help="one engine only")
+    parser.add_argument("--engine", choices=("uring", "epoll"), help="one engine only")
     parser.add_argument("--scheme", choices=SCHEMES, help="one scheme only")
     parser.add_argument("--cases", default="*", help="comma-separated, such as 1.*,13.7.1 (default: all)")
     parser.add_argument("--url", help="of a server that runs already, ws: or wss:")
@@ -127,7 +127,7 @@ def main():
     if arguments.url:
         good = judge("url", run("url", arguments.url, cases), cases)
     else:
-        for engine in (arguments.engine,) if arguments.engine else ("uring", "libuv"):
+        for engine in (arguments.engine,) if arguments.engine else ("uring", "epoll"):
             with echo(engine) as urls:
                 for scheme in (arguments.scheme,) if arguments.scheme else SCHEMES:
                     name = f"{engine}-{scheme}"

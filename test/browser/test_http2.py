@@ -86,7 +86,7 @@ source.onmessage = event => { numbers.push(Number(event.data)); document.getElem
 </script>"""
 
 
-def test_events_go_on_where_they_were_when_the_server_was_replaced(site, record):
+def test_events_continue_where_they_were_when_the_server_was_replaced(site, record):
     first = site.start()
     page = record.open(site.page(EVENTS), ignore_https_errors=True)
     page.wait_for_function("numbers.length >= 20")

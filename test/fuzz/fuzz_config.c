@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (fd < 0) die("no memory file");
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     }
-    if (ftruncate(fd, 0) != 0 || pwrite(fd, data, size, 0) != (ssize_t)size) die("the input can not be written");
+    if (ftruncate(fd, 0) != 0 || pwrite(fd, data, size, 0) != (ssize_t)size) die("the input cannot be written");
     uvhttp_server_config_t config, before;
     uvhttp_server_config_default(&config);
     before = config;

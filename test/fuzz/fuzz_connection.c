@@ -77,7 +77,7 @@ static void on_nothing(uvhttp_request_t *req, uvhttp_response_t *res, void *user
 static void make_server(void) {
     uvhttp_server_config_t config;
     uvhttp_server_config_default(&config);
-    config.engine = UVHTTP_ENGINE_LIBUV;
+    config.engine = UVHTTP_ENGINE_EPOLL;
     config.quiet = true;
     config.body_size_max = ECHO_MAX;
     uvhttp_server_t *server = uvhttp_server_new(&config);

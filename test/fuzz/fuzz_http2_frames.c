@@ -28,7 +28,7 @@ static void mix_number(outcome_t *out, uint64_t number) {
 
 static void take_control(uvhttp__http2_t *http2, outcome_t *out) {
     out->control_size += uvhttp__http2_control(http2).size;
-    uvhttp__http2_control_taken(http2);
+    uvhttp__http2_control_consumed(http2);
 }
 
 /* Bits of `rules` and of the stream's number decide, so that the cuts do not. */

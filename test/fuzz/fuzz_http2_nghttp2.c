@@ -81,11 +81,11 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 }
 
 /* What is left of a body is the user data of its stream. */
-static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *out, size_t room, uint32_t *flags,
+static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *out, size_t capacity, uint32_t *flags,
                          nghttp2_data_source *source, void *user) {
     (void)source, (void)user;
     size_t left = (size_t)(uintptr_t)nghttp2_session_get_stream_user_data(session, id),
-           size = left < room ? left : room;
+           size = left < capacity ? left : capacity;
     memset(out, 0, size);
     nghttp2_session_set_stream_user_data(session, id, (void *)(uintptr_t)(left - size));
     if (left == size) *flags |= NGHTTP2_DATA_FLAG_EOF;

@@ -10,72 +10,73 @@
 
 enum { CUTS_MAX = 7 };
 
-typedef struct told {
+typedef struct reported {
     int code;
     size_t size, capacity;
     char *text; /* content of the parts, each followed by its size */
     size_t part_size;
     bool in_part, ended;
-} told_t;
+} reported_t;
 
 static void die(const char *what) {
     fprintf(stderr, "fuzz_multipart: %s\n", what);
     abort();
 }
 
-static void tell(told_t *told, const void *data, size_t size) {
-    if (told->size + size > told->capacity) {
-        told->capacity = 2 * (told->size + size);
-        told->text = realloc(told->text, told->capacity);
-        if (!told->text) abort();
+static void tell(reported_t *reported, const void *data, size_t size) {
+    if (reported->size + size > reported->capacity) {
+        reported->capacity = 2 * (reported->size + size);
+        reported->text = realloc(reported->text, reported->capacity);
+        if (!reported->text) abort();
     }
-    if (size) memcpy(told->text + told->size, data, size);
-    told->size += size;
+    if (size) memcpy(reported->text + reported->size, data, size);
+    reported->size += size;
 }
 
-static void tell_event(told_t *told, const uvhttp_multipart_event_t *event) {
-    if (told->ended) die("an event after the end");
+static void notify_event(reported_t *reported, const uvhttp_multipart_event_t *event) {
+    if (reported->ended) die("an event after the end");
     switch (event->kind) {
         case UVHTTP_MULTIPART_PART:
-            if (told->in_part || !event->name.data) die("a part inside another, or without a name");
+            if (reported->in_part || !event->name.data) die("a part inside another, or without a name");
             if (memchr(event->name.data, '\0', event->name.size)) die("NUL in a name");
-            told->in_part = true;
-            told->part_size = 0;
+            reported->in_part = true;
+            reported->part_size = 0;
             break;
         case UVHTTP_MULTIPART_DATA:
-            if (!told->in_part || event->data.size == 0) die("content without a part, or empty");
-            tell(told, event->data.data, event->data.size);
-            told->part_size += event->data.size;
+            if (!reported->in_part || event->data.size == 0) die("content without a part, or empty");
+            tell(reported, event->data.data, event->data.size);
+            reported->part_size += event->data.size;
             break;
         case UVHTTP_MULTIPART_PART_END:
-            if (!told->in_part) die("the end of no part");
-            told->in_part = false;
-            tell(told, &told->part_size, sizeof told->part_size);
+            if (!reported->in_part) die("the end of no part");
+            reported->in_part = false;
+            tell(reported, &reported->part_size, sizeof reported->part_size);
             break;
         case UVHTTP_MULTIPART_END:
-            if (told->in_part) die("the end inside a part");
-            told->ended = true;
+            if (reported->in_part) die("the end inside a part");
+            reported->ended = true;
             break;
     }
 }
 
-static bool feed(uvhttp_multipart_t *parser, told_t *told, const char *data, size_t size) {
+static bool feed(uvhttp_multipart_t *parser, reported_t *reported, const char *data, size_t size) {
     char *copy = malloc(size ? size : 1);
     if (!copy) abort();
     if (size) memcpy(copy, data, size);
     uvhttp_multipart_event_t event;
     size_t at = 0, consumed, calls = 0;
-    while ((told->code = uvhttp_multipart_read(parser, copy + at, size - at, &consumed, &event)) == 0) {
+    while ((reported->code = uvhttp_multipart_read(parser, copy + at, size - at, &consumed, &event)) == 0) {
         if (consumed > size - at || ++calls > 4 * size + 4) die("more consumed than there is, or no progress");
         at += consumed;
-        tell_event(told, &event);
+        notify_event(reported, &event);
     }
-    if (told->code == UVHTTP_E_AGAIN && at + consumed != size) die("bytes left unread");
+    if (reported->code == UVHTTP_E_AGAIN && at + consumed != size) die("bytes left unread");
     free(copy);
-    return told->code == UVHTTP_E_AGAIN;
+    return reported->code == UVHTTP_E_AGAIN;
 }
 
-static void run(uvhttp_str_t type, const char *data, size_t size, const uint8_t *cuts, size_t cut_count, told_t *told) {
+static void run(uvhttp_str_t type, const char *data, size_t size, const uint8_t *cuts, size_t cut_count,
+                reported_t *reported) {
     uvhttp_multipart_t parser;
     const uvhttp_form_limits_t limits = {.field_count_max = 20, .header_size_max = 200, .part_size_max = 100};
     if (uvhttp_multipart_init(&parser, type, &limits) != 0) die("the boundary is refused");
@@ -83,12 +84,12 @@ static void run(uvhttp_str_t type, const char *data, size_t size, const uint8_t 
     for (size_t i = 0; i <= cut_count; ++i) {
         size_t next = i == cut_count ? size : size * cuts[i] / 256;
         if (next < seen) continue;
-        if (!feed(&parser, told, data + seen, next - seen)) break;
+        if (!feed(&parser, reported, data + seen, next - seen)) break;
         seen = next;
     }
     int end = uvhttp_multipart_finish(&parser);
-    if (told->code == UVHTTP_E_AGAIN) told->code = end;
-    if (told->code != end) die("finish says something else");
+    if (reported->code == UVHTTP_E_AGAIN) reported->code = end;
+    if (reported->code != end) die("finish says something else");
 }
 
 static const char *naive_find(const char *at, const char *end, const char *text) {
@@ -99,8 +100,8 @@ static const char *naive_find(const char *at, const char *end, const char *text)
 }
 
 /* The body, accepted, with CRLF put before it: all lines of delimiters begin alike. */
-static void expect_parts(const char *data, const char *end, const char *delimiter, const told_t *told) {
-    told_t other = {0};
+static void expect_parts(const char *data, const char *end, const char *delimiter, const reported_t *reported) {
+    reported_t other = {0};
     const char *at = naive_find(data, end, delimiter);
     for (;;) {
         if (!at) die("a delimiter is missing");
@@ -117,7 +118,7 @@ static void expect_parts(const char *data, const char *end, const char *delimite
         tell(&other, &size, sizeof size);
         at = next;
     }
-    if (other.size != told->size || (other.size && memcmp(other.text, told->text, other.size) != 0))
+    if (other.size != reported->size || (other.size && memcmp(other.text, reported->text, other.size) != 0))
         die("the content differs");
     free(other.text);
 }
@@ -131,7 +132,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
     const char *data = (const char *)input + 1 + cut_count;
     size_t size = input_size - 1 - cut_count;
     uvhttp_str_t type = {types[which], strlen(types[which])};
-    told_t whole = {0}, cut = {0};
+    reported_t whole = {0}, cut = {0};
     run(type, data, size, NULL, 0, &whole);
     run(type, data, size, input + 1, cut_count, &cut);
     if (whole.code != cut.code) die("results differ");

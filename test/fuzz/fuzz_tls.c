@@ -15,14 +15,14 @@
 #include <uv.h>
 #include <uvhttp.h>
 
-enum { ROUNDS = 4, FLIGHTS_MAX = 12, STEPS_MAX = 40, TOLD_MAX = 1 << 16 };
+enum { ROUNDS = 4, FLIGHTS_MAX = 12, STEPS_MAX = 40, REPORTED_MAX = 1 << 16 };
 
 static uv_loop_t loop;
 static SSL_CTX *clients;
 static struct sockaddr_un address = {.sun_family = AF_UNIX};
 static socklen_t address_size;
-static char told[TOLD_MAX], sent[TOLD_MAX];
-static size_t told_size, sent_size;
+static char reported[REPORTED_MAX], sent[REPORTED_MAX];
+static size_t reported_size, sent_size;
 static unsigned opened;
 
 static void die(const char *what) {
@@ -39,9 +39,9 @@ static void on_open(uvhttp_tcp_t *tcp, void *user) {
 
 static void on_data(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
     (void)user;
-    if (told_size + size > sizeof told) die("more than was sent");
-    memcpy(told + told_size, data, size);
-    told_size += size;
+    if (reported_size + size > sizeof reported) die("more than was sent");
+    memcpy(reported + reported_size, data, size);
+    reported_size += size;
     (void)uvhttp_tcp_send(tcp, data, size, NULL);
 }
 
@@ -59,7 +59,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
         uvhttp_tcp_server_attach(server, &loop) != UVHTTP_OK ||
         uvhttp_tcp_server_listen_tls(server, text, tls, NULL) != UVHTTP_OK)
         die("no server");
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
     return 0;
 }
 
@@ -165,20 +165,21 @@ static void shake_hands(peer_t *peer, uint8_t choice) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 2) return 0;
     peer_t peer = {.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), .in = data, .left = size};
-    told_size = sent_size = opened = 0;
+    reported_size = sent_size = opened = 0;
     if (peer.fd < 0 || connect(peer.fd, (const struct sockaddr *)&address, address_size) != 0) die("no connection");
     uint8_t choice = take(&peer);
     if (choice & 1) {
         shake_hands(&peer, choice);
-        if (!peer.falsified && told_size != sent_size) die("not what was sent has arrived");
-        if (memcmp(told, sent, told_size < sent_size ? told_size : sent_size) != 0) die("changed on the way");
+        if (!peer.falsified && reported_size != sent_size) die("not what was sent has arrived");
+        if (memcmp(reported, sent, reported_size < sent_size ? reported_size : sent_size) != 0)
+            die("changed on the way");
     } else {
         while (peer.left > 0) {
             const uint8_t *bytes;
             size_t piece = take_bytes(&peer, 255, &bytes);
             put(&peer, bytes, piece);
         }
-        if (opened || told_size) die("a connection without keys");
+        if (opened || reported_size) die("a connection without keys");
     }
     close(peer.fd);
     turn();

@@ -25,17 +25,18 @@ static void die(const char *what) {
 }
 
 /* A piece from a heap block of its size. False: the message has ended badly, or is larger than is looked at. */
-static int feed(uvhttp__ws_inflater_t *inflater, const char *data, size_t size, bool end, size_t room, outcome_t *out) {
-    char *copy = malloc(size > 0 ? size : 1), *hole = malloc(room);
+static int feed(uvhttp__ws_inflater_t *inflater, const char *data, size_t size, bool end, size_t capacity,
+                outcome_t *out) {
+    char *copy = malloc(size > 0 ? size : 1), *hole = malloc(capacity);
     if (!copy || !hole) abort();
     if (size > 0) memcpy(copy, data, size);
     const char *at = copy;
     size_t left = size;
     do {
         size_t written;
-        out->code = uvhttp__ws_inflate(inflater, &at, &left, end, hole, room, &written);
-        if (written > room || left > size || at + left != copy + size) die("more than there is");
-        if (out->code == UVHTTP_E_AGAIN && written != room) die("more wanted, and room left");
+        out->code = uvhttp__ws_inflate(inflater, &at, &left, end, hole, capacity, &written);
+        if (written > capacity || left > size || at + left != copy + size) die("more than there is");
+        if (out->code == UVHTTP_E_AGAIN && written != capacity) die("more wanted, and room left");
         if (written > OUT_MAX - out->size) written = OUT_MAX - out->size;
         memcpy(out->bytes + out->size, hole, written);
         out->size += written;
@@ -46,16 +47,16 @@ static int feed(uvhttp__ws_inflater_t *inflater, const char *data, size_t size, 
     return out->code;
 }
 
-static void inflate_twice(const char *data, size_t size, const size_t cuts[2], size_t room, outcome_t *out) {
+static void inflate_twice(const char *data, size_t size, const size_t cuts[2], size_t capacity, outcome_t *out) {
     *out = (outcome_t){.bytes = malloc(OUT_MAX)};
     if (!out->bytes) abort();
     uvhttp__ws_inflater_t *inflater = uvhttp__ws_inflater_take(NULL);
     if (!inflater) abort();
     size_t middle = cuts[0] < cuts[1] ? cuts[0] : cuts[1], far = cuts[0] < cuts[1] ? cuts[1] : cuts[0];
     for (int turn = 0; turn < 2; turn++) {
-        if (feed(inflater, data, middle, false, room, out) != UVHTTP_OK) break;
-        if (feed(inflater, data + middle, far - middle, false, room, out) != UVHTTP_OK) break;
-        if (feed(inflater, data + far, size - far, true, room, out) != UVHTTP_OK) break;
+        if (feed(inflater, data, middle, false, capacity, out) != UVHTTP_OK) break;
+        if (feed(inflater, data + middle, far - middle, false, capacity, out) != UVHTTP_OK) break;
+        if (feed(inflater, data + far, size - far, true, capacity, out) != UVHTTP_OK) break;
     }
     uvhttp__ws_inflater_give(NULL, inflater);
 }
@@ -66,7 +67,7 @@ static void there_and_back(const char *data, size_t size, uint8_t choice) {
                                                                 .memory_level = (uint8_t)(1 + choice / 9 % 9),
                                                                 .bits = (uint8_t)(9 + choice % 7)});
     uvhttp__ws_inflater_t *inflater = uvhttp__ws_inflater_take(NULL);
-    char *packed = malloc(UVHTTP__WS_DEFLATE_ROOM(size));
+    char *packed = malloc(UVHTTP__WS_DEFLATE_CAPACITY(size));
     if (!deflater || !inflater || !packed) abort();
     for (int turn = 0; turn < 2; turn++) {
         outcome_t out = {.bytes = malloc(OUT_MAX)};

@@ -32,7 +32,7 @@ static void take(const uvhttp__ws_piece_t *piece, outcome_t *out) {
         if (uvhttp__ws_is_control(piece->opcode) && (!piece->fin || piece->frame_size > UVHTTP__WS_CONTROL_SIZE_MAX))
             die("a control frame that is none");
         if (piece->compressed && (piece->opcode == UVHTTP__WS_CONTINUATION || uvhttp__ws_is_control(piece->opcode)))
-            die("a compressed frame that can not be one");
+            die("a compressed frame that cannot be one");
         out->open_size = piece->frame_size;
         out->size += uvhttp__ws_write_head(out->bytes + out->size, piece->fin,
                                            piece->compressed ? piece->opcode | UVHTTP__WS_COMPRESSED : piece->opcode,

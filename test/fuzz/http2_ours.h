@@ -161,7 +161,7 @@ static void ours_event(ours_t *ours, const uvhttp__http2_event_t *event) {
 static void ours_flush(ours_t *ours) {
     uvhttp_str_t control = uvhttp__http2_control(&ours->http2);
     log_sent(&ours->side.log, control.data, control.size);
-    uvhttp__http2_control_taken(&ours->http2);
+    uvhttp__http2_control_consumed(&ours->http2);
 }
 
 static void ours_respond(ours_t *ours, uint32_t id, bool body) {

@@ -138,22 +138,22 @@ static int connect_to(uint16_t port) {
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof address) != 0) die("can not connect");
+    if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof address) != 0) die("cannot connect");
     return fd;
 }
 
-/* Sends `text` and reads until `answers` bytes have come; 0: until a whole answer has, whose size it returns. */
-static size_t exchange(int fd, const char *text, size_t size, size_t answers) {
+/* Sends `text` and reads until `responses` bytes have come; 0: until a whole answer has, whose size it returns. */
+static size_t exchange(int fd, const char *text, size_t size, size_t responses) {
     static char in[65536];
-    size_t got = 0, want = answers ? answers : sizeof in - 1;
-    if (write(fd, text, size) != (ssize_t)size) die("can not send");
+    size_t got = 0, want = responses ? responses : sizeof in - 1;
+    if (write(fd, text, size) != (ssize_t)size) die("cannot send");
     while (got < want) {
-        ssize_t n = read(fd, in + got, (answers ? want : sizeof in - 1) - got);
+        ssize_t n = read(fd, in + got, (responses ? want : sizeof in - 1) - got);
         if (n <= 0) die("the server has closed");
         got += (size_t)n;
         in[got] = '\0';
         char *end = strstr(in, "\r\n\r\n"), *length = strstr(in, "Content-Length: ");
-        if (!answers && end && length) want = (size_t)(end + 4 - in) + strtoul(length + 16, NULL, 10);
+        if (!responses && end && length) want = (size_t)(end + 4 - in) + strtoul(length + 16, NULL, 10);
     }
     return got;
 }
@@ -208,7 +208,7 @@ static void count_engine(const char *name, uvhttp_engine_t engine) {
 
 int main(int argc, char **argv) {
     static const uvhttp_allocator_t counting = {hook_malloc, hook_calloc, hook_realloc, hook_free, NULL};
-    if (argc != 2 || uvhttp_set_allocator(&counting) != 0) die("usage: gate_allocations uring|libuv");
-    count_engine(argv[1], strcmp(argv[1], "libuv") == 0 ? UVHTTP_ENGINE_LIBUV : UVHTTP_ENGINE_URING);
+    if (argc != 2 || uvhttp_set_allocator(&counting) != 0) die("usage: gate_allocations uring|epoll");
+    count_engine(argv[1], strcmp(argv[1], "epoll") == 0 ? UVHTTP_ENGINE_EPOLL : UVHTTP_ENGINE_URING);
     return 0;
 }

@@ -12,7 +12,7 @@ PROGRAM = gate.BUILD_DIR / "test" / "bin" / "gate_allocations"
 
 
 def main():
-    for engine in ("uring", "libuv"):
+    for engine in ("uring", "epoll"):
         run = subprocess.run([PROGRAM, engine], capture_output=True, text=True, timeout=gate.SECONDS)
         if "not supported by this" in run.stderr:
             gate.skip(f"the engine does not work here: {run.stderr.strip()}")

@@ -1,7 +1,7 @@
 /* A server whose routes read request bodies in every way that there is, and that counts what is copied meanwhile by
  * memcpy and memmove of anybody in the process. GET /copied: the bytes copied so far.
  *
- *   gate_bodies uring|libuv PORT */
+ *   gate_bodies uring|epoll PORT */
 #include <uvhttp.h>
 
 #include "support/bodies.h"
@@ -9,7 +9,7 @@
 
 /* --- the routes --- */
 
-static void tell_copied(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void report_copied(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     respond(res, atomic_load(&copied));
 }
@@ -23,7 +23,7 @@ static void on_worker(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
     (void)user;
     uvhttp_str_t piece;
     unsigned long long bytes = 0;
-    while (uvhttp_request_read_body(req, &piece, UVHTTP_BODY_FOREVER) == 0) bytes += piece.size;
+    while (uvhttp_request_read_body(req, &piece, UVHTTP_NEVER) == 0) bytes += piece.size;
     respond(res, bytes);
 }
 
@@ -31,7 +31,7 @@ static void in_coroutine(uvhttp_request_t *req, uvhttp_response_t *res, void *us
     (void)user;
     uvhttp_str_t piece;
     unsigned long long bytes = 0;
-    while (uvhttp_coro_read_body(req, &piece, UVHTTP_CORO_FOREVER) == 0) bytes += piece.size;
+    while (uvhttp_coro_read_body(req, &piece, UVHTTP_NEVER) == 0) bytes += piece.size;
     respond(res, bytes);
 }
 
@@ -67,7 +67,7 @@ int main(int argc, char **argv) {
     uvhttp_server_t *server = uvhttp_server_new(&config);
     const struct {
         const char *path;
-        uvhttp_handler_t handler;
+        uvhttp_handler_cb handler;
         uvhttp_route_options_t options;
     } routes[] = {
         {"/buffered", buffered, {0}},
@@ -77,7 +77,7 @@ int main(int argc, char **argv) {
         {"/live", on_worker, {.stream_body = true, .exec = UVHTTP_EXEC_WORKER, .live_body = true}},
         {"/coroutine", in_coroutine, {.stream_body = true, .exec = UVHTTP_EXEC_COROUTINE}},
     };
-    uvhttp_get(server, "/copied", tell_copied, NULL);
+    uvhttp_get(server, "/copied", report_copied, NULL);
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         uvhttp_post(server, routes[i].path, routes[i].handler, NULL);
         if (uvhttp_route_options(server, &routes[i].options) != 0)

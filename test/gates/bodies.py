@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a request body in chunks of one byte costs, against the same in chunks of 64 KiB, for every way to read it: bytes
 copied per byte of content (counted by the server's own memcpy and memmove, on both engines), and instructions per
-chunk, counted by callgrind (libuv engine: valgrind knows no io_uring). A body that is moved or waited for once a chunk
+chunk, counted by callgrind (epoll engine: valgrind knows no io_uring). A body that is moved or waited for once a chunk
 breaks both. The bounds of instructions are what was counted with gcc 12 -O2, and a third: how bytes arrive differs."""
 import pathlib
 import re
@@ -78,14 +78,14 @@ def count_copies(engine):
 def instructions(path, size):
     with tempfile.TemporaryDirectory() as directory:
         out = pathlib.Path(directory) / "callgrind"
-        with server("libuv", ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"]) as (_, port):
+        with server("epoll", ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"]) as (_, port):
             with gate.connect(port) as client:
                 upload(client, path, size, 1)
         return int(re.search(r"^(?:summary|totals): (\d+)", out.read_text(), re.M)[1])
 
 
 def main():
-    for engine in ("uring", "libuv"):
+    for engine in ("uring", "epoll"):
         count_copies(engine)
     if not shutil.which("valgrind"):
         if gate.failed:
@@ -93,7 +93,7 @@ def main():
         gate.skip("valgrind is not installed: instructions were not counted")
     few = instructions("/buffered", 1)
     for path, bound in BOUNDS.items():
-        gate.check(f"libuv, {path}: instructions per 1-byte chunk", (instructions(path, CHUNKS) - few) / CHUNKS, bound)
+        gate.check(f"epoll, {path}: instructions per 1-byte chunk", (instructions(path, CHUNKS) - few) / CHUNKS, bound)
     gate.finish()
 
 

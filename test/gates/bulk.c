@@ -2,7 +2,7 @@
  * in the process. GET /files/NAME: a file of DIRECTORY; POST /streamed: takes a body as it comes and responds with its
  * size; GET /counts: so far the bytes copied, the pieces of such bodies, and the loop iterations.
  *
- *   gate_bulk uring|libuv PORT HTTPS_PORT DIRECTORY */
+ *   gate_bulk uring|epoll PORT HTTPS_PORT DIRECTORY */
 /* Needs: static tls. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,10 +14,10 @@
 
 static void see_counter(const char *name, const char *help, uint64_t value, void *user) {
     (void)help;
-    if (strcmp(name, "engine_turns") == 0) *(uint64_t *)user = value;
+    if (strcmp(name, "engine_iterations") == 0) *(uint64_t *)user = value;
 }
 
-static void tell_counts(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void report_counts(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req;
     uint64_t turns = 0;
     uvhttp_server_counters(user, see_counter, &turns);
@@ -33,7 +33,7 @@ int main(int argc, char **argv) {
     uvhttp_server_t *server = uvhttp_server_new(&config);
     uvhttp_tls_t *tls = uvhttp_tls_development(NULL);
     uvhttp_static(server, "/files", argv[4], NULL);
-    uvhttp_get(server, "/counts", tell_counts, server);
+    uvhttp_get(server, "/counts", report_counts, server);
     uvhttp_post(server, "/streamed", streamed, NULL);
     uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
     char address[32];
@@ -45,6 +45,6 @@ int main(int argc, char **argv) {
         fprintf(stderr, "bulk: %s\n", uvhttp_error_message(status));
         uvhttp_server_free(server);
     }
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
     return status == 0 ? 0 : 1;
 }

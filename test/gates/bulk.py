@@ -196,7 +196,7 @@ def check_up(name, http1, http2):
 
 def main():
     content = os.urandom(SIZE)
-    for engine in ("uring", "libuv"):
+    for engine in ("uring", "epoll"):
         port, https_port = gate.free_port(), gate.free_port()
         with tempfile.TemporaryDirectory() as directory:
             pathlib.Path(directory, "large.bin").write_bytes(content)

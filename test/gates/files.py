@@ -2,7 +2,7 @@
 """System calls for a large file without TLS, of a static mount and of a handler, counted by strace. In memory: the loop's
 thread sends it by sendfile, looks for it at most twice before each, and no thread reads. Dropped from memory before every
 request: other threads read it in, the loop's thread nothing; only where the kernel counts a file's pages (6.5) and drops
-them when told to, since else nobody knows what is in memory: the server neither (test/unit/exec/test_feed.c). And for content (uvhttp_content_t):
+them when told to, since else nobody knows what is in memory: the server neither (test/unit/exec/test_feed.c). And for content (uvhttp_shared_body_t):
 one sendfile or more, and nobody looks for it or reads it; a small one is waited for by its head (seen on libuv only)."""
 import collections
 import contextlib
@@ -38,7 +38,7 @@ def trace(process, path):
     strace = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     if "attached" not in (line := strace.stderr.readline()):
         strace.wait()
-        gate.skip(f"strace can not attach: {line.strip()}")
+        gate.skip(f"strace cannot attach: {line.strip()}")
     return strace
 
 
@@ -53,7 +53,7 @@ def count_calls(path, loop):
 
 
 def pages_in_memory(fd):
-    """By cachestat(2), which Python does not know. None: it can not be had."""
+    """By cachestat(2), which Python does not know. None: it cannot be had."""
     part, pages = (ctypes.c_uint64 * 2)(0, 0), (ctypes.c_uint64 * 5)()
     return pages[0] if ctypes.CDLL(None).syscall(CACHESTAT, fd, part, pages, 0) == 0 else None
 
@@ -143,7 +143,7 @@ def check_content(engine):
     gate.check(f"{engine}, content: requests without sendfile", max(0, ROUNDS - loop["sendfile"]), 0, str(dict(loop)))
     names = (*LOOKS, *READ_CALLS)
     gate.check(f"{engine}, content: looks and reads", total(loop, names) + total(others, names), 0)
-    if engine == "libuv":
+    if engine == "epoll":
         gate.check(f"{engine}, content of {SIZE}: heads that wait", loop["MSG_MORE"], 0)
         small, _ = count(engine, f"/content?size={WAITED_FOR}", cold=False)
         gate.check(f"{engine}, content of {WAITED_FOR}: heads that do not wait", abs(ROUNDS - small["MSG_MORE"]), 0)
@@ -155,11 +155,11 @@ def main():
     unknown = why_not_cold()
     if unknown:
         print(f"not in memory: not counted, {unknown}")
-    for engine, (what, path) in itertools.product(("uring", "libuv"), PATHS.items()):
+    for engine, (what, path) in itertools.product(("uring", "epoll"), PATHS.items()):
         check_in_memory(engine, what, path)
         if not unknown:
             check_cold(engine, what, path)
-    for engine in ("uring", "libuv"):
+    for engine in ("uring", "epoll"):
         check_content(engine)
     gate.finish()
 

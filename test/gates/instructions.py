@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Instructions per request in user space, counted by callgrind: the difference of two runs with a different number of
-requests, so that start and stop drop out. The libuv engine, because valgrind knows no io_uring; what is above src/io is
+requests, so that start and stop drop out. The epoll engine, because valgrind knows no io_uring; what is above src/io is
 the same. The bounds are what was counted with gcc 12 -O2 and 10 %."""
 import pathlib
 import re
@@ -39,7 +39,7 @@ def callgrind(run):
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory) / "callgrind"
         prefix = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={path}"]
-        with gate.server("libuv", prefix=prefix) as (_, port):
+        with gate.server("epoll", prefix=prefix) as (_, port):
             with gate.connect(port) as client:
                 run(client)
         total = re.search(r"^(?:summary|totals): (\d+)", path.read_text(), re.M)
@@ -114,11 +114,11 @@ def main():
         gate.skip("valgrind is not installed")
     for request, name, per_write, bound in BOUNDS:
         few, many = (callgrind(lambda client: http1(client, rounds, request, per_write)) for rounds in (FEW, MANY))
-        gate.check(f"libuv, c=1, {name}, {per_write} per write: instructions per request",
+        gate.check(f"epoll, c=1, {name}, {per_write} per write: instructions per request",
                    (many - few) / ((MANY - FEW) * per_write), bound)
     for name, others, bound in H2_BOUNDS:
         few, many = (callgrind(lambda client: http2(client, rounds, others)) for rounds in (FEW, MANY))
-        gate.check(f"libuv, c=1, {name}, {H2_PER_WRITE} per write: instructions per request",
+        gate.check(f"epoll, c=1, {name}, {H2_PER_WRITE} per write: instructions per request",
                    (many - few) / ((MANY - FEW) * H2_PER_WRITE), bound)
     gate.finish()
 

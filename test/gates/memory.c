@@ -1,7 +1,7 @@
 /* A server whose requests wait: GET /wait is deferred, and its handle is kept until the server has stopped. What the
  * program itself keeps of each is 8 bytes.
  *
- *   gate_memory uring|libuv PORT */
+ *   gate_memory uring|epoll PORT */
 #include <uvhttp.h>
 
 #include "support/server.h"

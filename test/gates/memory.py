@@ -13,7 +13,7 @@ import gate
 
 FIRST = 200
 ALL = 10000  # performance_test's max_connections
-ENGINES = ("uring", "libuv")
+ENGINES = ("uring", "epoll")
 BOUND = 320
 # HTTP/2: an idle connection after two requests, 1.5 KB and its tables (counted 1500, 400 of it tables and blocks).
 H2_FIRST, H2_ALL, H2_BOUND = 200, 4000, 1740

@@ -23,7 +23,7 @@ def attach(pid, counts_path):
     line = strace.stderr.readline()
     if "attached" not in line:
         strace.wait()
-        gate.skip(f"strace can not attach: {line.strip()}")
+        gate.skip(f"strace cannot attach: {line.strip()}")
     return strace
 
 
@@ -72,9 +72,9 @@ RECEIVES = ("recvfrom", "read")
 SENDS = ("sendto", "sendmsg")  # sendmsg: the answers of a batch lie in two chunks of turn memory
 
 
-def check_libuv(connections, rounds, per_write):
-    requests, counts = count("libuv", connections, rounds, per_write)
-    what = f"libuv, c={connections}, {per_write} per write"
+def check_epoll(connections, rounds, per_write):
+    requests, counts = count("epoll", connections, rounds, per_write)
+    what = f"epoll, c={connections}, {per_write} per write"
     writes = requests // per_write
     for names in (RECEIVES, SENDS):
         calls = sum(counts.get(name, 0) for name in names)
@@ -108,11 +108,11 @@ def main():
     check_uring(1, 2000, 1, 1.05)
     check_uring(50, 100, 1, 0.6)
     check_uring(50, 10, 16, 0.05)
-    check_libuv(1, 2000, 1)
-    check_libuv(50, 100, 1)
-    check_libuv(50, 10, 16)
+    check_epoll(1, 2000, 1)
+    check_epoll(50, 100, 1)
+    check_epoll(50, 10, 16)
     check_large("uring", {("io_uring_enter",): None, ("sendfile",): 1})
-    check_large("libuv", {WAITS: None, RECEIVES: 1, SENDS: 1, ("sendfile",): 1})
+    check_large("epoll", {WAITS: None, RECEIVES: 1, SENDS: 1, ("sendfile",): 1})
     gate.finish()
 
 

@@ -39,7 +39,7 @@ def count(server, https_port, request, rounds, follow):
         strace = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         if "attached" not in (line := strace.stderr.readline()):
             strace.wait()
-            gate.skip(f"strace can not attach: {line.strip()}")
+            gate.skip(f"strace cannot attach: {line.strip()}")
         gate.lock_step([client], rounds, size, request)
         strace.send_signal(signal.SIGINT)
         strace.wait()
@@ -75,14 +75,14 @@ def main():
     gate.check("io_uring: io_uring_enter per request", max(0, counts.get("io_uring_enter", 0) - ALLOWANCE) / rounds, 1.05)
     rest = others(counts, "io_uring_enter")
     gate.check(f"io_uring: other system calls in {rounds} requests", sum(rest.values()), 2, str(rest or ""))
-    counts = count_small("libuv", rounds)
+    counts = count_small("epoll", rounds)
     for names in (("recvfrom", "read"), ("sendto", "sendmsg"), ("epoll_wait", "epoll_pwait", "epoll_pwait2")):
         calls = sum(counts.get(name, 0) for name in names)
-        gate.check(f"libuv: {names[0]} not seen", max(0, rounds - calls), ALLOWANCE)
-        gate.check(f"libuv: {names[0]} per request", max(0, calls - ALLOWANCE) / rounds, 1)
+        gate.check(f"epoll: {names[0]} not seen", max(0, rounds - calls), ALLOWANCE)
+        gate.check(f"epoll: {names[0]} per request", max(0, calls - ALLOWANCE) / rounds, 1)
     rest = others(counts, "recvfrom", "read", "sendto", "sendmsg", "epoll_wait", "epoll_pwait", "epoll_pwait2")
-    gate.check(f"libuv: other system calls in {rounds} requests", sum(rest.values()), 2, str(rest or ""))
-    for engine, (what, path) in itertools.product(("uring", "libuv"), FILES.items()):
+    gate.check(f"epoll: other system calls in {rounds} requests", sum(rest.values()), 2, str(rest or ""))
+    for engine, (what, path) in itertools.product(("uring", "epoll"), FILES.items()):
         everybody = count_large(engine, path, 20, True).get("preadv", 0)
         gate.check(f"{engine}, {what}: pieces of a large file not read by anybody", max(0, PIECES * 20 - everybody), 0)
         loop = count_large(engine, path, 20, False)

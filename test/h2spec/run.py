@@ -4,7 +4,7 @@ those named here, which have to fail. It needs Go, which builds h2spec at the ve
 test.
 
   ./dev h2spec                                    all four, some seconds each
-  ./dev h2spec --backend libuv --transport tls    one of them
+  ./dev h2spec --backend epoll --transport tls    one of them
   ./dev h2spec --cases http2/3.5                  some cases
   ./dev h2spec --url http://127.0.0.1:8080/       against a server that runs already, of which nothing is expected to fail"""
 import argparse
@@ -84,7 +84,7 @@ def judge(name, results, expected, complete):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--backend", choices=("uring", "libuv"), help="one backend only")
+    parser.add_argument("--backend", choices=("uring", "epoll"), help="one backend only")
     parser.add_argument("--transport", choices=TRANSPORTS, help="one transport only")
     parser.add_argument("--cases", default="", help="comma-separated, such as http2/6.5,hpack (default: all)")
     parser.add_argument("--url", help="of a server that runs already, with the path to ask for")
@@ -98,7 +98,7 @@ def main():
         url = urllib.parse.urlsplit(arguments.url)
         wrong += judge(url.netloc, run("url", url.hostname, url.port, url.scheme == "https", url.path or "/", cases), set(), not cases)
     else:
-        for backend in (arguments.backend,) if arguments.backend else ("uring", "libuv"):
+        for backend in (arguments.backend,) if arguments.backend else ("uring", "epoll"):
             ports = dict(zip(TRANSPORTS, free_ports(2)))
             addresses = {transport: f"{HOST}:{port}" for transport, port in ports.items()}
             command = [SERVER, "--listen", addresses["clear"], "--tls-listen", addresses["tls"], "--development", "yes"]

@@ -41,7 +41,7 @@ class Outcome:
 def load(*args, code=0):
     for _ in range(20):
         done = subprocess.run(command(*args), capture_output=True, text=True, timeout=60)
-        if code or "uvhttp-load: 0 answers in the time given" not in done.stderr:
+        if code or "uvhttp-load: 0 responses in the time given" not in done.stderr:
             break  # else the machine has stood still for all of it
     assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
     assert len(done.stderr.splitlines()) == (0 if code in (0, 130) else 1), done.stderr

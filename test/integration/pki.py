@@ -14,7 +14,7 @@ import wire
 IS_MBEDTLS = harness.build_option("UVHTTP_TLS") == "mbedtls"
 VERSIONS = [ssl.TLSVersion.TLSv1_2] if IS_MBEDTLS else [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 OPTIONS = ["-tls1_2"] if IS_MBEDTLS else ["-tls1_2", "-tls1_3"]  # the same for openssl s_client
-needs_openssl = pytest.mark.skipif(IS_MBEDTLS, reason="mbedTLS can not do it")
+needs_openssl = pytest.mark.skipif(IS_MBEDTLS, reason="mbedTLS cannot do it")
 needs_mbedtls = pytest.mark.skipif(not IS_MBEDTLS, reason="about mbedTLS")
 
 

@@ -76,7 +76,7 @@ def test_combined_and_common(serve, tmp_path, version):
         assert (status, referer, agent) == ("200", "r", "u") and int(size) > 0
 
 
-def test_every_way_to_answer_is_a_line(serve, tmp_path, version):
+def test_every_way_to_respond_is_a_line(serve, tmp_path, version):
     log = Log(serve, tmp_path)
     with log.server.connect() as connection:
         connection.get("/", method="HEAD")
@@ -101,7 +101,7 @@ def test_http_1_0_is_shown(serve, tmp_path):
     assert log.objects(1)[0]["protocol"] == "HTTP/1.0"
 
 
-def test_a_client_that_goes_before_its_answer_is_499(serve, tmp_path):
+def test_a_client_that_goes_before_its_response_is_499(serve, tmp_path):
     log = Log(serve, tmp_path)
     with log.server.connect() as connection:
         connection.start("/later?key=never", headers=[("User-Agent", "impatient")])
@@ -203,7 +203,7 @@ def test_a_pipe_without_a_reader_does_not_end_the_server(serve, tmp_path):
     for i in range(3):
         server.get(f"/n/{i}")
     poll(lambda: json.loads(server.get("/access_log/stats").body)["failed"] > 2)
-    assert server.new_stderr().count("access_log: can not write") == 1
+    assert server.new_stderr().count("access_log: cannot write") == 1
 
 
 def stats_of(server):
@@ -263,10 +263,10 @@ def test_a_full_disk_leaves_whole_lines_and_exact_counts(serve, tmp_path):
     assert text.endswith("\n") and stats["lines"] <= len(lines)
 
 
-def test_a_file_that_can_not_be_opened_ends_the_start(serve, tmp_path):
+def test_a_file_that_cannot_be_opened_ends_the_start(serve, tmp_path):
     server = serve("http_test_server", "--access-log", f"json:{tmp_path}/no/such", wait=False)
     assert server.wait() == 1
-    assert "access_log: can not open path" in server.stderr() and "No such file" in server.stderr()
+    assert "access_log: cannot open path" in server.stderr() and "No such file" in server.stderr()
 
 
 @pytest.mark.http1("malformed requests")

@@ -12,7 +12,7 @@ import harness
 pytestmark = [
     pytest.mark.serial,  # attackers need a share of the machine
     pytest.mark.skipif(bool(harness.sanitizer()), reason="attackers are not faster than a sanitizer is slow"),
-    pytest.mark.skipif(harness.ENGINE == "libuv", reason="what is tested is the machinery: once is enough"),
+    pytest.mark.skipif(harness.ENGINE == "epoll", reason="what is tested is the machinery: once is enough"),
 ]
 
 # Memory and P99 of others are measured, which is for a machine that does nothing else.
@@ -89,7 +89,7 @@ def test_memory_beyond_the_bound_is_noticed(sanitizer):
 @measures
 def test_requests_of_others_that_fail_are_noticed():
     """The limit that is meant for the attackers meets the others."""
-    faults, _ = suffer(attack("connections of few addresses", settings={"max_connections_per_address": 30}))
+    faults, _ = suffer(attack("connections of few addresses", settings={"connections_per_address_max": 30}))
     assert faults == ["requests failed"]
 
 

@@ -90,7 +90,7 @@ def of_host(server, host, target="/"):
         return connection.response()
 
 
-def test_on_loopback_only_its_own_hosts_are_answered(serve, site):
+def test_on_loopback_only_its_own_hosts_are_served(serve, site):
     """A page of another site can make a name of its own lead to 127.0.0.1: only the Host tells (DNS rebinding)."""
     server = serve("uvhttp", site, hosts=())
     for host in ("localhost", "localhost:8080", "LOCALHOST.", "app.localhost", HOST, f"{HOST}:1", "127.9.9.9", "[::1]:80"):
@@ -289,7 +289,7 @@ def test_sighup_reads_the_configuration_again(serve, site, tmp_path):
     file.write_text("backlog: 101\nread_buffer_size: 4096\n")
     server.signal(signal.SIGHUP)
     poll(lambda: server.stderr().count(READ) == 2)
-    assert "changed, but taken only by a restart: backlog, read_buffer_size\n" in server.stderr()
+    assert "changed, but applied only by a restart: backlog, read_buffer_size\n" in server.stderr()
 
 
 def test_sighup_opens_the_access_log_again(serve, site, tmp_path):
@@ -305,15 +305,15 @@ def test_sighup_opens_the_access_log_again(serve, site, tmp_path):
     assert "index.html" not in old.read_text()
 
 
-def test_what_can_not_be_served_is_said(serve, site, tmp_path):
+def test_what_cannot_be_served_is_said(serve, site, tmp_path):
     text, status = refused("serve", tmp_path / "none")
-    assert status == 1 and "none: the directory can not be opened: No such file or directory" in text
+    assert status == 1 and "none: the directory cannot be opened: No such file or directory" in text
     text, status = refused("serve", site / "index.html")
     assert status == 1 and "Not a directory" in text
     port = free_port()
     serve("uvhttp", site, address=(HOST, port))
     text, status = refused("serve", site, "--address", HOST, "--port", port)
-    assert status == 1 and f'can not listen on "{HOST}:{port}": address already in use' in text
+    assert status == 1 and f'cannot listen on "{HOST}:{port}": address already in use' in text
 
 
 @pytest.mark.parametrize("arguments, says", [

@@ -79,7 +79,7 @@ def test_python_is_asked(serve, other):
 def test_names_and_other_families_are_asked(serve, other):
     port = other.rsplit(":", 1)[1]
     server = serve("gateway", f"{other}/chunked", "http://[::1]:1/")
-    assert server.get("/both").text == "another server can not be connected to"
+    assert server.get("/both").text == "connecting to another server failed"
     short = re.sub(r"\.0\.0\.(\d+)$", r".\1", harness.HOST) # a name, for getaddrinfo
     server = serve("gateway", f"{other}/chunked", f"http://{short}:{port}/")
     assert ask(server, "/both").body == b"200 in chunks\n404 to the end\n"

@@ -37,7 +37,7 @@ def test_gzip_is_what_was_sent_plain(server):
     assert gzip.decompress(response.body) == expected.body
 
 
-def test_head_tells_of_the_same_answer(server):
+def test_head_describes_the_same_response(server):
     whole = ask(server, "/primes", ("Accept-Encoding", "br"))
     only_head = ask(server, "/primes", ("Accept-Encoding", "br"), method="HEAD")
     for name in ("Content-Encoding", "Content-Length", "Vary", "ETag", "Content-Type"):
@@ -49,7 +49,7 @@ def test_a_type_that_is_compressed_itself_is_left_alone(server):
     assert response.header("Content-Encoding") is None and response.header("Vary") is None
 
 
-def test_not_found_is_answered_plain(server):
+def test_not_found_is_served_plain(server):
     assert ask(server, "/missing", ("Accept-Encoding", "gzip")).status == 404
 
 

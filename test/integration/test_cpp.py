@@ -30,7 +30,7 @@ def stats(server):
 
 
 @pytest.mark.threads
-def test_every_kind_of_handler_answers(server):
+def test_every_kind_of_handler_responds(server):
     for path, status, body in (
         ("/hello", 200, b"Hello, World!"),
         ("/buffer", 200, b"from a buffer on the stack 0"),
@@ -60,7 +60,7 @@ def test_every_kind_of_handler_answers(server):
     assert stats(server)["live"] == 0 and server.new_stderr() == ""
 
 
-def test_a_handler_that_does_not_answer_gives_a_500(server):
+def test_a_handler_that_does_not_respond_gives_a_500(server):
     with server.connect() as connection:
         for path in ("/nothing", "/nothing/later", "/dropped"):
             assert connection.get(path).status == 500, path
@@ -98,7 +98,7 @@ def test_work_gives_back_what_a_worker_made_or_threw(server):
     assert stats(server)["exceptions"] == 0 and stats(server)["live"] == 0
 
 
-def test_pipelined_coroutines_answer_in_order(server):
+def test_pipelined_coroutines_respond_in_order(server):
     with server.connect() as connection:
         connection.send(b"".join(request("GET", f"/wait?ms={ms}", headers=[("X-Name", ms)]) for ms in (20, 0, 10, 5)))
         assert [connection.response().text for _ in range(4)] == ["/wait 20", "/wait 0", "/wait 10", "/wait 5"]
@@ -148,7 +148,7 @@ def open_for_writing(pipe):
 
 
 @pytest.mark.parametrize("reset", [True, False])
-def test_a_client_that_goes_between_the_end_of_the_coroutine_and_its_answer(server, tmp_path, reset):
+def test_a_client_that_goes_between_the_end_of_the_coroutine_and_its_response(server, tmp_path, reset):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     connection = server.connect()

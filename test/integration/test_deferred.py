@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.threads, pytest.mark.neutral]
 
 @pytest.mark.parametrize("how", ["text", "json", "send", "ref", "run", "pieces", "twice"])
 @pytest.mark.parametrize("ms", [0, 20])
-def test_an_answer_made_on_another_thread_arrives(server, connection, how, ms):
+def test_a_response_made_on_another_thread_arrives(server, connection, how, ms):
     before = server.counters()
     response = connection.get(f"/later?how={how}&ms={ms}")
     assert response.status == 200
@@ -23,7 +23,7 @@ def test_an_answer_made_on_another_thread_arrives(server, connection, how, ms):
     assert connection.get("/n/1").body == b"1"
 
 
-def test_the_request_stays_readable_until_the_answer(connection):
+def test_the_request_stays_readable_until_the_response(connection):
     target = "/later?how=request&ms=30&x=" + "y" * 3000
     assert connection.get(target).text == target
 
@@ -33,7 +33,7 @@ def test_the_body_of_a_deferred_request_does_not_disturb_the_next(connection):
     assert connection.get("/body", method="POST", body=b"next").body == b"next"
 
 
-def test_a_handle_that_is_released_unanswered_gives_500(server, connection):
+def test_a_handle_that_is_released_without_a_response_gives_500(server, connection):
     assert connection.get("/later?how=nothing&ms=10").status == 500
     assert connection.get("/later?how=nothing").status == 500
     assert connection.get("/n/1").body == b"1"
@@ -41,7 +41,7 @@ def test_a_handle_that_is_released_unanswered_gives_500(server, connection):
 
 @pytest.mark.parametrize("how", ["text", "ref", "run", "pieces", "request", "nothing"])
 @pytest.mark.parametrize("leave", ["close", "reset"])
-def test_a_client_that_goes_first_is_seen_and_answering_is_harmless(server, how, leave):
+def test_a_client_that_goes_first_is_seen_and_responding_is_harmless(server, how, leave):
     before = server.counters()
     connection = server.connect()
     key = f"{how}-{leave}-{connection.version[-3]}"
@@ -109,7 +109,7 @@ def test_much_that_comes_behind_a_deferred_request_waits_without_growing(serve):
         assert connection.response().body == b"1"
 
 
-def test_thousands_of_deferred_answers_at_once(serve):
+def test_thousands_of_deferred_responses_at_once(serve):
     server = serve(settings={"io_threads": 2})
     connections = [server.connect() for _ in range(300)]
     for round_number in range(3):
@@ -120,7 +120,7 @@ def test_thousands_of_deferred_answers_at_once(serve):
         connection.close()
 
 
-def test_clients_that_leave_at_the_moment_of_the_answer(serve):
+def test_clients_that_leave_at_the_moment_of_the_response(serve):
     server = serve(settings={"io_threads": 2})
     for i in range(300):
         connection = server.connect()

@@ -160,7 +160,7 @@ def test_the_old_one_of_two_servers_on_a_socket_loses_nothing(serve, tmp_path, t
         assert new.counter("requests") > 0
 
 
-def test_a_request_that_comes_to_an_idle_connection_in_a_drain_is_answered(serve):
+def test_a_request_that_comes_to_an_idle_connection_in_a_drain_is_served(serve):
     """Its client could not know."""
     server = serve(settings={"drain_idle_ms": 10000})
     with server.connect() as kept, server.connect() as fresh:
@@ -191,7 +191,7 @@ def blocked(server, tmp_path):
 
 
 @pytest.mark.parametrize("depth", [1, 8, 1000])
-def test_requests_that_arrived_just_before_the_signal_are_answered(serve, tmp_path, depth):
+def test_requests_that_arrived_just_before_the_signal_are_served(serve, tmp_path, depth):
     """They are in the sockets, nobody has read them, when the loop learns of the signal."""
     server = serve()
     connections = [server.connect() for _ in range(50 if depth < 100 else 3)]
@@ -210,7 +210,7 @@ def test_requests_that_arrived_just_before_the_signal_are_answered(serve, tmp_pa
     assert server.wait() == 0
 
 
-def test_clients_that_connected_just_before_the_signal_are_answered(serve, tmp_path):
+def test_clients_that_connected_just_before_the_signal_are_served(serve, tmp_path):
     """They are in the backlog, nobody has accepted them, when the loop learns of the signal."""
     server = serve()
     go = blocked(server, tmp_path)
@@ -246,7 +246,7 @@ def test_a_running_request_is_finished(serve):
     assert server.wait() == 0
 
 
-def test_a_large_answer_in_progress_ends_whole(serve):
+def test_a_large_response_in_progress_ends_whole(serve):
     server = serve()
     with server.connect(receive_buffer=4096) as connection:
         connection.send(request("GET", "/static?size=30000000"))
@@ -262,7 +262,7 @@ def test_a_large_answer_in_progress_ends_whole(serve):
     assert server.wait() == 0
 
 
-def test_pipelined_answers_are_flushed(serve):
+def test_pipelined_responses_are_flushed(serve):
     server = serve()
     with server.connect() as connection:
         connection.send(b"".join(request("GET", f"/n/{i}") for i in range(500)) + request("GET", "/later?ms=300"))

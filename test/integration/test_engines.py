@@ -10,7 +10,7 @@ from harness import ENGINE, TEST_PROGRAMS
 
 
 def name_of(engine):
-    return {"uring": "io_uring", "libuv": "libuv"}[engine]
+    return {"uring": "io_uring", "epoll": "epoll"}[engine]
 
 
 def test_the_start_line_says_version_engine_and_reason_once(serve):
@@ -18,22 +18,22 @@ def test_the_start_line_says_version_engine_and_reason_once(serve):
     lines = server.stderr().splitlines()
     assert len(lines) == 1, lines
     assert "0.1.0" in lines[0] and f"{server.address[0]}:{server.address[1]}" in lines[0]
-    if ENGINE in ("uring", "libuv"):
+    if ENGINE in ("uring", "epoll"):
         assert re.search(rf"on {name_of(ENGINE)} \(.+\)", lines[0]), lines[0]
 
 
 def test_the_environment_decides_where_the_program_leaves_it_open(serve):
-    if ENGINE not in ("uring", "libuv"):
+    if ENGINE not in ("uring", "epoll"):
         pytest.skip("UVHTTP_ENGINE is not set")
     seen = json.loads(serve().ask("/metrics").body)
     assert seen["engine"] == name_of(ENGINE) and seen["reason"]
 
 
 def test_the_program_wins_over_the_environment(serve):
-    server = serve(settings={"engine": "libuv"}, env={"UVHTTP_ENGINE": "uring"})
-    assert json.loads(server.ask("/metrics").body)["engine"] == "libuv"
-    server = serve("performance_test", "--engine", "libuv", env={"UVHTTP_ENGINE": "uring"})
-    assert "libuv" in server.stderr() and "io_uring," not in server.stderr()
+    server = serve(settings={"engine": "epoll"}, env={"UVHTTP_ENGINE": "uring"})
+    assert json.loads(server.ask("/metrics").body)["engine"] == "epoll"
+    server = serve("performance_test", "--engine", "epoll", env={"UVHTTP_ENGINE": "uring"})
+    assert "epoll" in server.stderr() and "io_uring," not in server.stderr()
 
 
 @pytest.mark.parametrize("value", ["epoll", "URING!", "2"])
@@ -42,7 +42,7 @@ def test_a_wrong_engine_in_the_environment_is_an_error(serve, value):
     assert server.wait() == 2
     lines = server.stderr().splitlines()
     assert len(lines) == 1
-    assert "UVHTTP_ENGINE" in lines[0] and value in lines[0] and "libuv" in lines[0]
+    assert "UVHTTP_ENGINE" in lines[0] and value in lines[0] and "epoll" in lines[0]
 
 
 def without_io_uring(serve, *args, **options):
@@ -50,12 +50,12 @@ def without_io_uring(serve, *args, **options):
     return server
 
 
-def test_auto_falls_back_to_libuv_where_io_uring_is_refused(serve):
+def test_auto_falls_back_to_epoll_where_io_uring_is_refused(serve):
     server = without_io_uring(serve, env={"UVHTTP_ENGINE": None})
     server.wait_ready()
     assert server.get("/").body == b"Hello, World!"
     line = server.stderr()
-    assert "libuv" in line and "io_uring" in line, "what was wrong with the first choice is said"
+    assert "epoll" in line and "io_uring" in line, "what was wrong with the first choice is said"
 
 
 def test_uring_that_was_asked_for_and_is_refused_is_an_error(serve):

@@ -58,12 +58,12 @@ def test_those_who_leave_are_forgotten(server):
     assert say(server, b"nobody") == 204
 
 
-def test_what_can_not_be_said_is_refused(server):
+def test_what_cannot_be_said_is_refused(server):
     assert say(server, b"") == 422
     assert say(server, b"x" * 501) == 422
 
 
-def test_a_client_that_does_not_read_is_cut_off_and_the_others_go_on(server, protocol):
+def test_a_client_that_does_not_read_is_cut_off_and_the_others_continue(server, protocol):
     stays, sleeps = Stream(server), Stream(server, receive_buffer=4096)
     with server.connect() as connection:
         assert connection.get("/").status == 200  # all are accepted now

@@ -85,20 +85,20 @@ def expect_share(server, asked, count, most):
                 assert greedy.response().body == b"1"
 
 
-def test_a_connection_has_its_share_of_a_turn_and_no_more(serve):
+def test_a_connection_has_its_share_of_an_iteration_and_no_more(serve):
     """Two turns at most, not the 200 of a receive buffer."""
-    server = serve(settings={"turn_requests_max": 10, "write_buffer_size": 1 << 20})
+    server = serve(settings={"iteration_requests_max": 10, "write_buffer_size": 1 << 20})
     expect_share(server, request(target="/n/1"), 200, 2 * 10)
 
 
-def test_large_heads_have_no_larger_share_of_a_turn(serve):
+def test_large_heads_have_no_larger_share_of_an_iteration(serve):
     """A request counts once more for each 256 bytes of its head: what a head costs grows with it. One turn could read all 60 heads of
     4 KiB; it is two turns at most, of two requests each."""
-    server = serve(settings={"turn_requests_max": 34, "write_buffer_size": 1 << 20})
+    server = serve(settings={"iteration_requests_max": 34, "write_buffer_size": 1 << 20})
     expect_share(server, request(target="/n/1", headers=[("X-Large", "x" * 4096)]), 60, 2 * 2)
 
 
-def test_a_client_that_takes_a_large_answer_does_not_make_another_wait(serve):
+def test_a_client_that_takes_a_large_response_does_not_make_another_wait(serve):
     server = serve()
     takers = [server.connect() for _ in range(4)]
     for taker in takers:

@@ -19,7 +19,7 @@ RUN = pathlib.Path(__file__).parent / "faults" / "run.py"
 
 pytestmark = pytest.mark.skipif(not (TEST_PROGRAMS / "pattern_server").exists(), reason="this build has no server whose calls fail")
 uring_only = pytest.mark.skipif(ENGINE != "uring", reason="io_uring's call")
-epoll_only = pytest.mark.skipif(ENGINE != "libuv", reason="calls of the epoll backend")
+epoll_only = pytest.mark.skipif(ENGINE != "epoll", reason="calls of the epoll backend")
 needs_strace = pytest.mark.skipif(
     not shutil.which("strace") or bool(harness.sanitizer()), reason="no strace, or a sanitizer is in this build: LeakSanitizer does not work under it"
 )

@@ -49,7 +49,7 @@ def test_page_has_a_form(upload):
     assert 'enctype="multipart/form-data"' in response.text
 
 
-def test_what_is_no_utf8_is_answered_as_json_all_the_same(upload):
+def test_what_is_no_utf8_is_served_as_json_all_the_same(upload):
     response = post(upload, part(b'name="a"', b"\xff\xc3(\xe2\x82\xac\xe2\x82") + b"--b--\r\n")
     assert json.loads(response.text)["fields"] == [{"name": "a", "value": "\ufffd\ufffd(€\ufffd\ufffd"}]
 

@@ -56,7 +56,7 @@ def test_the_end_of_one_request_and_the_start_of_the_next_may_come_together(serv
 
 
 @pytest.mark.parametrize("count", [1, 2, 16, 127, 128, 129, 1000])
-def test_pipelined_requests_are_answered_in_order(connection, count):
+def test_pipelined_requests_are_served_in_order(connection, count):
     data, expected = b"", []
     for i in range(count):
         kind = i % 5
@@ -75,7 +75,7 @@ def test_pipelined_requests_are_answered_in_order(connection, count):
     assert [connection.response().body for _ in range(count)] == expected
 
 
-def test_pipelined_requests_wait_behind_a_deferred_answer(server, connection):
+def test_pipelined_requests_wait_behind_a_deferred_response(server, connection):
     connection.send(request("GET", "/n/1") + request("GET", "/later?key=p1") + request("GET", "/n/3"))
     assert connection.response().body == b"1"
     server.sync()
@@ -84,13 +84,13 @@ def test_pipelined_requests_wait_behind_a_deferred_answer(server, connection):
     assert connection.response().body == b"later" and connection.response().body == b"3"
 
 
-def test_many_deferred_answers_in_a_row_keep_their_order(connection):
+def test_many_deferred_responses_in_a_row_keep_their_order(connection):
     connection.send(b"".join(request("GET", f"/later?how=request&ms={i % 3}&i={i}") for i in range(50)))
     for i in range(50):
         assert connection.response().body.endswith(b"&i=%d" % i)
 
 
-def test_large_answers_to_pipelined_requests_are_whole(server):
+def test_large_responses_to_pipelined_requests_are_whole(server):
     sizes = [1_000_000, 10, 3_000_000, 0, 70_000] * 5
     with server.connect() as connection:
         data = b"".join(request("GET", f"/{'static' if i % 2 else 'copy'}?size={size}") for i, size in enumerate(sizes))
@@ -100,14 +100,14 @@ def test_large_answers_to_pipelined_requests_are_whole(server):
         sender.join()
 
 
-def test_requests_after_close_are_not_answered(server):
+def test_requests_after_close_are_not_served(server):
     with server.connect() as connection:
         connection.send_anyway(request("GET", "/n/1", [("Connection", "close")]) + request("GET", "/n/2") * 3)
         assert connection.response().body == b"1"
         connection.assert_closed()
 
 
-def test_requests_that_are_there_are_answered_before_a_half_close(server):
+def test_requests_that_are_there_are_served_before_a_half_close(server):
     with server.connect() as connection:
         connection.send(b"".join(request("GET", f"/n/{i}") for i in range(100)))
         connection.half_close()
@@ -121,7 +121,7 @@ def test_a_connection_serves_many_requests(connection):
 
 
 def test_keepalive_requests_bounds_a_connection(serve):
-    server = serve(settings={"keepalive_requests": 3})
+    server = serve(settings={"keepalive_requests_max": 3})
     with server.connect() as connection:
         answers = [connection.get("/") for _ in range(3)]
         assert [answer.header("Connection") for answer in answers] == [None, None, "close"]

@@ -78,7 +78,7 @@ def failure(call):
     return caught.value
 
 
-def test_a_call_is_answered(channel):
+def test_a_call_is_served(channel):
     for name in (b"Ann", "Bärbel".encode(), b"x" * 200):
         assert hello(channel)(text(name), timeout=TIMEOUT) == text(b"Hello, " + name + b"!")
 

@@ -150,7 +150,7 @@ def test_stories_of_hpack_are_decoded(part):
         tell_story(seed)
 
 
-def test_a_story_that_is_told_wrong_is_noticed():
+def test_a_story_that_is_reported_wrong_is_noticed():
     """The comparison sees a table that has lost an entry."""
     encoder = hpack.Encoder()
     with Ours() as ours:

@@ -28,7 +28,7 @@ def client(site):
 # --- requests and responses ---
 
 
-def test_a_request_is_answered(client):
+def test_a_request_is_served(client):
     response = client.get("/")
     assert (response.status, response.text) == (200, "Hello, World!")
     assert response.header("content-type").startswith("text/plain")
@@ -87,7 +87,7 @@ def test_http2_can_be_switched_off(serve, pki):
 
 
 @pytest.mark.threads
-def test_many_requests_at_once_are_each_answered(client):
+def test_many_requests_at_once_are_each_served(client):
     numbers = [client.start("GET", f"/n/{i}", flush=False) for i in range(100)]
     client.flush()
     for i, number in enumerate(numbers):
@@ -243,7 +243,7 @@ def test_worker_routes(client):
 
 
 @pytest.mark.threads
-def test_an_aborted_stream_is_told_to_the_application(site):
+def test_an_aborted_stream_is_reported_to_the_application(site):
     with site.client() as client:
         number = client.start("GET", "/later?key=never")
         client.sync()
@@ -364,7 +364,7 @@ def test_each_frame_of_a_large_body_is_one_record_of_tls(serve, pki, tmp_path, r
 
 
 @pytest.mark.threads
-def test_a_body_of_more_than_all_windows_is_taken(client):
+def test_a_body_of_more_than_all_windows_is_accepted(client):
     body = os.urandom(900000)
     assert client.get("/body", method="POST", body=body).body == body
 
@@ -402,7 +402,7 @@ def test_close_of_a_handler_ends_the_connection_by_goaway(client):
 
 
 def test_keepalive_requests_end_in_goaway(make_site):
-    site = make_site(settings={"keepalive_requests": 3})
+    site = make_site(settings={"keepalive_requests_max": 3})
     with site.client() as client:
         for i in range(3):
             assert client.get(f"/n/{i}").text == str(i)

@@ -185,7 +185,7 @@ def test_a_response_whose_window_stays_closed_is_reset(serve):
     assert server.counter("timeouts_write") == 1
 
 
-def test_a_response_that_is_taken_too_slowly_is_reset(serve):
+def test_a_response_that_is_received_too_slowly_is_reset(serve):
     server = serve(settings={"min_send_rate": 1000, "rate_grace": 1})
     with Raw(server.address, settings={INITIAL_WINDOW_SIZE: 0}) as client:
         client.request(1, path="/static?size=100000")
@@ -273,7 +273,7 @@ def test_what_zero_windows_hold_is_bounded(serve):
         client.socket.close()
 
 
-def test_reading_goes_on_while_another_client_reads_nothing(serve):
+def test_reading_continues_while_another_client_reads_nothing(serve):
     server = serve()
     with Raw(server.address, settings={INITIAL_WINDOW_SIZE: 2**31 - 1}, receive_buffer=4096) as greedy, Raw(server.address) as other:
         greedy.send(frames.WindowUpdateFrame(0, window_increment=2**30))

@@ -194,7 +194,7 @@ def test_trailers_are_no_frame_of_a_tunnel(server):
         assert client.status(3) == 200
 
 
-def test_after_the_close_the_stream_ends_and_the_connection_goes_on(server):
+def test_after_the_close_the_stream_ends_and_the_connection_continues(server):
     with RawHttp2(server.address) as client:
         connect(client, 1)
         assert client.status(1) == 200

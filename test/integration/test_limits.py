@@ -38,7 +38,7 @@ def send_part(connection):
 
 
 @pytest.mark.serial
-def test_more_clients_than_max_connections_wait_and_are_served_in_turn(serve):
+def test_more_clients_than_max_connections_wait_and_are_served_in_order(serve):
     server = serve(settings={"max_connections": 4, "keepalive_timeout": 60})
     inside = [send_part(server.connect()) for _ in range(4)]
     poll(lambda: server.descriptors() >= 4)
@@ -78,7 +78,7 @@ def is_closed(connection):
 
 @pytest.mark.threads
 @pytest.mark.parametrize("loops", [1, 3])
-def test_the_longest_idle_connection_makes_room_for_a_new_client(serve, loops):
+def test_the_longest_idle_connection_is_evicted_for_a_new_client(serve, loops):
     server = serve(settings={"max_connections": 8, "io_threads": loops})
     connections = [server.connect() for _ in range(8)]
     order = [connections[i] for i in (2, 7, 0, 5, 3, 6, 1, 4)]
@@ -99,7 +99,7 @@ def test_the_longest_idle_connection_makes_room_for_a_new_client(serve, loops):
 
 
 @pytest.mark.parametrize("requests", [0, 3])
-def test_an_http2_connection_that_makes_room_gets_goaway_first(make_site, requests):
+def test_an_http2_connection_that_is_evicted_gets_goaway_first(make_site, requests):
     """Its client then knows that none of the requests which cross the end was processed."""
     site = make_site(settings={"max_connections": 5, "io_threads": 1})
     idle = [site.client() for _ in range(5)]
@@ -152,7 +152,7 @@ def test_a_connection_on_which_nothing_was_ever_sent_is_idle(serve):
     poll(lambda: all(is_closed(connection) for connection in silent))
 
 
-def test_no_connection_in_the_middle_of_a_request_makes_room(serve):
+def test_no_connection_in_the_middle_of_a_request_is_evicted(serve):
     server = serve(settings={"max_connections": 4})
     head, body, later, large = busy = [server.connect(receive_buffer=4096) for _ in range(4)]
     head.send(PART)
@@ -231,8 +231,8 @@ def counters_among_guests(server):
 
 @pytest.mark.threads
 @pytest.mark.parametrize("per_address", [0, 12])
-def test_making_room_on_all_loops_at_once_and_while_the_server_stops(serve, per_address):
-    settings = {"max_connections": 6, "max_connections_per_address": per_address, "io_threads": 3, "drain_idle_ms": 50}
+def test_evicting_on_all_loops_at_once_and_while_the_server_stops(serve, per_address):
+    settings = {"max_connections": 6, "connections_per_address_max": per_address, "io_threads": 3, "drain_idle_ms": 50}
     server = serve(settings=settings)
     guests = [Guest(server, number) for number in range(16)]
     for guest in guests:
@@ -272,7 +272,7 @@ def test_idle_connections_are_closed_one_for_each_new_client(serve):
 @pytest.mark.threads
 @pytest.mark.parametrize("loops", [1, 3])
 def test_connections_per_address_are_exact_over_all_loops(serve, loops):
-    server = serve(settings={"max_connections_per_address": 5, "io_threads": loops})
+    server = serve(settings={"connections_per_address_max": 5, "io_threads": loops})
     first, second = "127.0.0.2", "127.0.0.3"
     inside = [server.connect(source=(first, 0)) for _ in range(5)]
     for connection in inside:
@@ -296,7 +296,7 @@ def test_connections_per_address_are_exact_over_all_loops(serve, loops):
 
 def test_unix_sockets_have_no_limit_per_address(serve, tmp_path):
     path = str(tmp_path / "socket")
-    server = serve(listen=[f"unix:{path}"], address=path, settings={"max_connections_per_address": 1})
+    server = serve(listen=[f"unix:{path}"], address=path, settings={"connections_per_address_max": 1})
     connections = [server.connect() for _ in range(5)]
     for connection in connections:
         assert connection.get("/n/1").body == b"1"

@@ -57,7 +57,7 @@ def test_both_families_on_one_address(serve, form):
         assert '"peer_address":"127.0.0.1"' in connection.get("/echo").text, "not in its IPv6 form"
 
 
-def test_port_0_is_chosen_by_the_kernel_and_told(serve):
+def test_port_0_is_chosen_by_the_kernel_and_reported(serve):
     server = serve(listen=[f"{HOST}:0", f"unix:@uvhttp-test-{os.getpid()}"], address=f"@uvhttp-test-{os.getpid()}")
     port = int(server.stderr().split(f"{HOST}:")[1].split()[0].rstrip(",;."))
     assert port > 0 and hello((HOST, port)) == 200

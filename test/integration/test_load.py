@@ -20,7 +20,7 @@ websocket = pytest.mark.skipif(not (EXAMPLES / "websocket_echo").exists(), reaso
 
 
 @pytest.mark.threads
-def test_every_request_asked_for_is_answered_and_counted(target):
+def test_every_request_asked_for_is_served_and_counted(target):
     for options in ([], ["-p", 16], ["-t", 1, "-c", 1], ["-c", 40, "-p", 3]):
         run = load("-n", 2000, *options, target.url("/"))
         assert (run.requests, run.answers, run.count()) == (2000, 2000, 2000)
@@ -102,7 +102,7 @@ def test_methods_headers_and_bodies_are_sent(target, stub, tmp_path):
     assert one.requests[0].split(b"\r\n")[:3] == [b"PATCH /a?b HTTP/1.1", f"Host: {one.url[7:]}".encode(), b"X-Test: yes"]
 
 
-def test_targets_of_a_list_are_taken_in_turn(stub, tmp_path):
+def test_targets_of_a_list_are_used_one_after_the_other(stub, tmp_path):
     urls = tmp_path / "urls"
     urls.write_text("/a\n/b\nHEAD /c\n")
     head = OK.partition(b"ok")[0]
@@ -124,7 +124,7 @@ def test_every_way_to_end_a_body_is_read(stub):
         assert load("-n", 20, "-c", 2, stub(answer).url).connections_opened >= 20
 
 
-def test_answers_outside_of_the_window_are_in_the_total(stub):
+def test_responses_outside_of_the_window_are_in_the_total(stub):
     """What a server must have counted: the warm-up too."""
     one = stub(OK)
     run = load("-d", "200ms", "-w", "200ms", "-c", 2, "-t", 1, one.url)
@@ -173,7 +173,7 @@ def test_a_unix_socket_is_a_target(serve, tmp_path):
         ("protocol", b"SSH-2.0-OpenSSH\r\n"),
     ],
 )
-def test_a_wrong_answer_is_an_error_of_its_kind(stub, kind, answer):
+def test_a_wrong_response_is_an_error_of_its_kind(stub, kind, answer):
     one = stub(lambda path, number: answer if number % 10 == 3 else OK)
     run = load("-n", 50, "-c", 2, "-t", 1, one.url, code=1)
     assert run.errors[kind] == run.errors["total"] == 5, run.errors
@@ -181,7 +181,7 @@ def test_a_wrong_answer_is_an_error_of_its_kind(stub, kind, answer):
     assert "5 errors" in run.err
 
 
-def test_an_answer_that_does_not_end_is_an_error_in_time(stub):
+def test_a_response_that_does_not_end_is_an_error_in_time(stub):
     run = load("-n", 3, "-c", 2, "-t", 1, "--timeout", "100ms", stub([OK[:20], 60]).url, code=1)
     assert run.errors["timeout"] == run.errors["total"] == 3, run.errors
     assert run.requests == run.count() == run.json["latency"]["timeouts_included"] == 3
@@ -212,7 +212,7 @@ def test_the_status_can_be_chosen(stub):
     load("-n", 20, "-s", "403", one.url, code=1)
 
 
-def test_a_request_that_is_never_answered_is_in_the_tail_of_a_closed_loop_too(stub):
+def test_a_request_that_is_never_served_is_in_the_tail_of_a_closed_loop_too(stub):
     """The run ends before its time-out."""
     one = stub(lambda path, number: [60] if number == 5 else [0.001, OK])
     run = load("-d", "1500ms", "-c", 2, "-t", 1, "--timeout", "30s", one.url)
@@ -446,7 +446,7 @@ def shake_hands(peer):
     peer.sendall(ACCEPTED)
 
 
-def test_a_websocket_echo_may_come_in_fragments_and_pings_are_answered():
+def test_a_websocket_echo_may_come_in_fragments_and_pings_are_served():
     pongs = []
 
     def talk(peer):
@@ -498,7 +498,7 @@ def test_what_is_no_websocket_ends_the_run(stub):
 
 @tls
 @pytest.mark.threads
-def test_https_is_answered_and_checked_like_http(secure, tmp_path):
+def test_https_is_served_and_checked_like_http(secure, tmp_path):
     for options in (["-c", 4], ["-c", 2, "-p", 8], ["-c", 4, "--requests-per-connection", 10]):
         run = load("-n", 300, *options, f"{secure}/")
         assert (run.requests, run.statuses) == (300, {"200": 300})
@@ -544,7 +544,7 @@ def test_a_target_that_is_not_there_or_not_ours_is_refused():
 
 @pytest.mark.threads
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_it_tells_what_it_has(stub, number, tmp_path):
+def test_interrupted_it_reports_what_it_has(stub, number, tmp_path):
     path, one = tmp_path / "result.json", stub(OK)
     words = [LOAD, "--engine", ENGINE, "-d", "60s", "-c", "4", "-j", path, one.url]
     process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -560,11 +560,11 @@ def test_interrupted_it_tells_what_it_has(stub, number, tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
 
 
-def test_a_result_that_can_not_be_written_is_an_error(target, tmp_path):
+def test_a_result_that_cannot_be_written_is_an_error(target, tmp_path):
     words = [LOAD, "-n", "10", "-j", tmp_path / "no" / "result.json", target.url("/")]
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert "can not be written" in done.stderr
+    assert "cannot be written" in done.stderr
 
 
 def test_the_text_says_what_wrk_says(target):

@@ -142,7 +142,7 @@ def server():
 
 
 @pytest.mark.threads
-def test_every_request_asked_for_is_answered_and_counted(target):
+def test_every_request_asked_for_is_served_and_counted(target):
     for options in ([], ["-m", 16], ["-t", 1, "-c", 1], ["-c", 40, "-m", 100]):
         run = h2("-n", 2000, *options, target.url("/"))
         assert (run.requests, run.answers, run.count()) == (2000, 2000, 2000)
@@ -166,7 +166,7 @@ def test_the_server_counts_the_same_requests_over_http2(target):
 
 @tls
 @pytest.mark.threads
-def test_over_tls_it_is_answered_and_checked_like_in_clear(secure, tmp_path):
+def test_over_tls_it_is_served_and_checked_like_in_clear(secure, tmp_path):
     """performance_test chooses h2 by ALPN."""
     for options in (["-c", 4], ["-c", 2, "-m", 8], ["-c", 4, "--requests-per-connection", 10]):
         run = h2("-n", 300, *options, f"{secure}/")
@@ -446,7 +446,7 @@ def second_head(talk, number):
         ("protocol", lambda talk, number: [b"HTTP/1.1 400 Bad Request\r\n\r\n"]),
     ],
 )  # fmt: skip
-def test_a_wrong_answer_is_an_error_of_its_kind(server, kind, wrong):
+def test_a_wrong_response_is_an_error_of_its_kind(server, kind, wrong):
     """One request at a time: each error is of one request, or of the connection between two."""
     run = h2("-n", 50, "-c", 1, "-t", 1, server(nth(wrong)).url, code=1)
     assert 5 == run.errors[kind] == run.errors["total"], run.json["results"]
@@ -475,7 +475,7 @@ def test_a_wrong_connection_loses_all_that_was_under_way(server):
     assert run.errors["protocol"] == run.errors["total"] == 4
 
 
-def test_an_answer_that_does_not_end_is_reset_and_the_others_continue(server):
+def test_a_response_that_does_not_end_is_reset_and_the_others_continue(server):
     def never(talk, number, count):
         return [talk.head(number)] if count == 0 else talk.ok(number)
 
@@ -506,7 +506,7 @@ def test_a_stream_that_was_reset_may_still_send(server):
     assert run.statuses == {"200": 4}
 
 
-def test_a_server_of_http1_is_told_as_such(stub, server):
+def test_a_server_of_http1_is_reported_as_such(stub, server):
     run = h2("-n", 4, "-c", 1, "-t", 1, stub(lambda path, number: OK).url, code=1)
     assert run.errors["connect"] == run.errors["total"] > 0
     assert "the server speaks HTTP/1" in run.first_errors["connect"]
@@ -519,7 +519,7 @@ def test_a_server_of_http1_is_told_as_such(stub, server):
 
 @tls
 @pytest.mark.parametrize("offers", [["http/1.1"], []])
-def test_a_server_that_refuses_alpn_is_told_as_such(certificates, offers):
+def test_a_server_that_refuses_alpn_is_reported_as_such(certificates, offers):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates / "server.pem", certificates / "server.key")
     if offers:

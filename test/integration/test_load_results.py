@@ -182,7 +182,7 @@ def test_a_server_that_is_too_slow_has_no_capacity_and_the_search_keeps_its_time
     assert time.monotonic() - start < 20
 
 
-def test_an_interrupted_search_tells_what_it_has(stub):
+def test_an_interrupted_search_reports_what_it_has(stub):
     one = stub(OK)
     words = [LOAD, "--engine", ENGINE, "-j", "-", "--capacity", "--slo", "max<60s", "-R", 50, "-d", "500ms", "-w", "0s",
              "-c", 2, one.url]  # fmt: skip
@@ -296,6 +296,6 @@ def test_hdrhistogram_reads_the_log_and_finds_the_same_percentiles(target, tmp_p
     assert medians == [pytest.approx(run.json["latency"]["p50"] / 1e6, abs=0.001)]
 
 
-def test_a_log_that_can_not_be_written_is_an_error(target, tmp_path):
+def test_a_log_that_cannot_be_written_is_an_error(target, tmp_path):
     done = run_text("-n", 10, "--hdr", tmp_path / "no" / "result.hgrm", target.url("/"))
-    assert done.returncode == 1 and "--hdr" in done.stderr and "can not be written" in done.stderr
+    assert done.returncode == 1 and "--hdr" in done.stderr and "cannot be written" in done.stderr

@@ -16,7 +16,7 @@ def start(serve, level, *arguments, **settings):
 
 
 @pytest.mark.threads
-def test_info_tells_of_start_and_end_and_not_of_connections(serve):
+def test_info_logs_start_and_end_and_not_connections(serve):
     server = start(serve, "info", io_threads=2, drain_timeout=20)
     address = f"{server.address[0]}:{server.address[1]}"
     begun = server.stderr()
@@ -44,7 +44,7 @@ def test_info_tells_of_start_and_end_and_not_of_connections(serve):
     assert "DEBUG" not in begun + ended
 
 
-def test_debug_tells_how_each_connection_began_and_ended(serve):
+def test_debug_reports_how_each_connection_began_and_ended(serve):
     server = start(serve, "debug", io_threads=1, max_connections=3)
     with server.connect() as closing, server.connect() as resetting:
         name, other = (f"{one.socket.getsockname()[0]}:{one.socket.getsockname()[1]}" for one in (closing, resetting))
@@ -72,7 +72,7 @@ def test_warn_is_silent_about_what_is_as_it_should_be(serve):
     assert "INFO" not in server.stderr() and "DEBUG" not in server.stderr()
 
 
-def test_info_tells_how_long_a_certificate_is_valid(serve, tmp_path):
+def test_info_reports_how_long_a_certificate_is_valid(serve, tmp_path):
     pki = Pki(tmp_path)
     pki.issue("a", "/CN=a.test", ["a.test"], days=30)
     server = start(serve, "info", "--tls-listen", f"{HOST}:{free_port()}", *pki.use("a"))

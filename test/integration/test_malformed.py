@@ -129,7 +129,7 @@ def test_malformed_requests_are_refused(server, data, status, reason):
     assert server.new_stderr() == ""
 
 
-def test_nothing_is_answered_after_an_error(server):
+def test_nothing_is_served_after_an_error(server):
     for count in (0, 1, 5, 200):
         with server.connect() as connection:
             good = b"".join(b"GET /n/%d HTTP/1.1\r\nHost: a\r\n\r\n" % i for i in range(count))
@@ -140,7 +140,7 @@ def test_nothing_is_answered_after_an_error(server):
             connection.assert_closed()
 
 
-def test_an_error_behind_a_deferred_answer_waits_for_it(server):
+def test_an_error_behind_a_deferred_response_waits_for_it(server):
     with server.connect() as connection:
         connection.send(b"GET /later?key=e1 HTTP/1.1\r\nHost: a\r\n\r\nBAD\r\n\r\n")
         server.sync()
@@ -151,7 +151,7 @@ def test_an_error_behind_a_deferred_answer_waits_for_it(server):
         connection.assert_closed()
 
 
-def test_a_smuggled_request_is_never_answered(server):
+def test_a_smuggled_request_is_never_served(server):
     """The classical pairs: whichever length an upstream believes, the second request must not be served."""
     inner = b"GET /n/smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
     for framing in (
@@ -171,7 +171,7 @@ def test_a_smuggled_request_is_never_answered(server):
             connection.assert_closed()
 
 
-def test_a_client_that_goes_on_sending_still_gets_the_refusal(server):
+def test_a_client_that_continues_sending_still_gets_the_refusal(server):
     """Closing while bytes are unread makes the kernel reset the connection: the answer must not be lost by that."""
     for _ in range(20):
         with server.connect() as connection:

@@ -38,7 +38,7 @@ def preflight(server, target, origin=ORIGIN, method="PUT", **more):
 
 
 @pytest.mark.parametrize("target, status", [("/", 200), ("/missing", 404), ("/admin/name", 401), ("/admin/missing", 404)])
-def test_every_answer_can_be_read_by_the_allowed_origin(example, target, status):
+def test_every_response_can_be_read_by_the_allowed_origin(example, target, status):
     response = example.get(target, headers=[("Origin", ORIGIN)])
     assert response.status == status
     assert response.header("Access-Control-Allow-Origin") == ORIGIN
@@ -52,7 +52,7 @@ def test_every_answer_can_be_read_by_the_allowed_origin(example, target, status)
         assert names(response, "Vary") == ["Origin"]
 
 
-def test_wrong_method_and_no_answer_can_be_read(server):
+def test_wrong_method_and_no_response_can_be_read(server):
     for target, method, status in (("/guarded/own", "PUT", 405), ("/guarded/nothing", "GET", 500), ("/guarded/own", "OPTIONS", 204)):
         response = server.get(target, method=method, headers=[("Origin", ORIGIN)])
         assert response.status == status
@@ -63,7 +63,7 @@ def test_wrong_method_and_no_answer_can_be_read(server):
 
 
 @pytest.mark.parametrize("target", ["/", "/admin/name", "/machines/name", "/missing"])
-def test_preflight_is_answered_before_authentication(example, target):
+def test_preflight_is_served_before_authentication(example, target):
     response = preflight(example, target)
     assert response.status == 204
     assert response.header("Access-Control-Allow-Origin") == ORIGIN
@@ -136,7 +136,7 @@ def test_ids_differ_after_a_restart(serve):
 
 
 @pytest.mark.parametrize("target", ["/guarded/pieces", "/guarded/later"])
-def test_a_trusted_id_is_kept_until_the_answer(server, target):
+def test_a_trusted_id_is_kept_until_the_response(server, target):
     response = server.get(target, headers=[("X-Request-Id", "from-proxy.1"), ("Origin", ORIGIN)])
     assert response.header("X-Request-Id") == response.text == "from-proxy.1"
     assert response.header("Access-Control-Allow-Origin") == ORIGIN
@@ -145,7 +145,7 @@ def test_a_trusted_id_is_kept_until_the_answer(server, target):
 
 
 @pytest.mark.parametrize("target", ["/", "/missing", "/admin/name"])
-def test_security_headers_are_on_every_answer(example, target):
+def test_security_headers_are_on_every_response(example, target):
     response = example.get(target)
     assert response.header("X-Content-Type-Options") == "nosniff"
     assert response.header("X-Frame-Options") is None  # frame-ancestors says it
@@ -161,7 +161,7 @@ def basic(pair):
     return "Basic " + base64.b64encode(pair.encode()).decode()
 
 
-def test_unknown_user_and_wrong_password_get_the_same_answer(example):
+def test_unknown_user_and_wrong_password_get_the_same_response(example):
     answers = []
     for value in (basic("alice:wrong"), basic("nobody:wonderland"), basic("nobody:x"), "Basic !", None):
         response = example.get("/admin/name", headers=[("Authorization", value)] if value else [])
@@ -202,7 +202,7 @@ def test_httpx(example):
 
 
 @pytest.mark.http1("a client without HTTP/2")
-def test_urllib_answers_the_challenge(example):
+def test_urllib_meets_the_challenge(example):
     manager = urllib.request.HTTPPasswordMgr()
     manager.add_password("Administration", example.url("/"), "alice", "wonderland")
     opener = urllib.request.build_opener(urllib.request.HTTPBasicAuthHandler(manager), urllib.request.ProxyHandler({}))

@@ -296,7 +296,7 @@ def come_in(server, header):
 
 
 def test_connections_are_counted_for_the_client_that_the_proxy_names(serve_proxied):
-    server = serve_proxied(settings={"max_connections_per_address": 2, "io_threads": 1})
+    server = serve_proxied(settings={"connections_per_address_max": 2, "io_threads": 1})
     groups = {
         "an IPv4 address": [inet("192.0.2.7", 1), inet("192.0.2.7", 2), inet("192.0.2.7", 3)],
         "a /64": [inet6("2001:db8:1:2::1", 1), inet6("2001:db8:1:2:ffff::9", 2), inet6("2001:db8:1:2:8000::3", 3)],
@@ -319,7 +319,7 @@ def test_connections_are_counted_for_the_client_that_the_proxy_names(serve_proxi
 
 
 def test_a_trusted_proxy_itself_has_no_limit_per_address(serve_proxied):
-    server = serve_proxied(settings={"max_connections_per_address": 1})
+    server = serve_proxied(settings={"connections_per_address_max": 1})
     local = v2(0x20, 0, b"")  # it speaks for itself
     assert all(come_in(server, local) for _ in range(5))
     plain = [server.connect() for _ in range(5)]

@@ -17,7 +17,7 @@ def fields(response):
     return [value for name, value in response.headers if name.lower() == "ratelimit"]
 
 
-def test_an_admitted_request_is_told_what_is_left(serve):
+def test_an_admitted_request_is_notified_of_what_is_left(serve):
     server = serve("rate_limit")
     with server.connect() as connection:
         connection.get("/")
@@ -28,7 +28,7 @@ def test_an_admitted_request_is_told_what_is_left(serve):
     assert 90 <= int(remaining) < 100 and int(seconds) == 1
 
 
-def test_a_refused_request_is_told_when_to_come_back_and_the_connection_stays(serve):
+def test_a_refused_request_is_notified_when_to_come_back_and_the_connection_stays(serve):
     server = serve("rate_limit")
     with server.connect() as connection:
         for left in (4, 3, 2, 1, 0):
@@ -43,7 +43,7 @@ def test_a_refused_request_is_told_when_to_come_back_and_the_connection_stays(se
     assert server.new_stderr() == ""
 
 
-def test_who_waits_as_told_is_admitted(serve):
+def test_who_waits_as_notified_is_admitted(serve):
     server = serve("rate_limit")
     headers = {"X-Api-Key": "tea"}
     with server.httpx(headers=headers) as client:

@@ -98,7 +98,7 @@ def test_two_processes_with_two_loops_each_admit_exactly_the_burst(serve, redis)
     assert status(servers[0], "other", "closed") == 200 and status(servers[1], "all", "open") == 200
 
 
-def test_the_answer_says_what_is_left(serve, redis):
+def test_the_response_says_what_is_left(serve, redis):
     redis.start()
     server = start(serve, redis)
     response = server.get("/shared/open/1", headers=[("X-Key", "k")])

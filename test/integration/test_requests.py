@@ -103,7 +103,7 @@ def test_http_1_0_closes_unless_keep_alive_was_asked_for(server):
 
 
 @pytest.mark.http1("the Connection field")
-def test_connection_close_is_answered_and_done(server):
+def test_connection_close_is_acknowledged_and_done(server):
     with server.connect() as connection:
         response = connection.get("/", headers=[("Connection", "close")])
         assert response.header("Connection") == "close" and response.body == b"Hello, World!"
@@ -126,7 +126,7 @@ def test_known_path_with_another_method_is_405_with_allow(connection):
     assert connection.get("/echo", method="PROPFIND").status == 200, "any method"
 
 
-def test_options_is_answered_by_the_router_or_by_a_route(connection):
+def test_options_is_served_by_the_router_or_by_a_route(connection):
     response = connection.get("/", method="OPTIONS")
     assert response.status in (200, 204)
     assert {method.strip() for method in response.header("Allow").split(",")} >= {"GET", "HEAD", "OPTIONS"}
@@ -157,7 +157,7 @@ def test_expect_continue_gets_an_interim_response_before_the_body(connection):
 
 
 @pytest.mark.http1("test_http2.py has this")
-def test_expect_continue_is_not_answered_when_the_body_is_there_already(connection):
+def test_expect_continue_is_not_sent_when_the_body_is_there_already(connection):
     connection.send(request("POST", "/body", [("Expect", "100-continue")], b"hello"))
     response = connection.response()
     if response.status == 100:  # allowed, RFC 9110 section 10.1.1
@@ -180,7 +180,7 @@ def test_middleware_runs_outside_in_and_back(connection):
         assert response.all("X-Back") == list(reversed(order)), target
 
 
-def test_middleware_can_answer_in_place_of_the_handler(connection):
+def test_middleware_can_respond_in_place_of_the_handler(connection):
     response = connection.get("/mw/inner/x", headers=[("X-Deny", "B")])
     assert response.status == 403 and response.text == "denied" and response.all("X-Back") == ["B", "A"]
 
@@ -190,6 +190,6 @@ def test_middleware_of_the_server_sees_requests_without_a_route(connection):
     assert response.status == 404 and response.all("X-Back") == ["A"]
 
 
-def test_a_hook_can_replace_the_answer(connection):
+def test_a_hook_can_replace_the_response(connection):
     response = connection.get("/replaced")
     assert response.status == 299 and response.body == b"replaced" and response.header("Content-Length") == "8"

@@ -502,7 +502,7 @@ def system_calls(server, target, requests, directory):
         line = strace.stderr.readline()
         if "attached" not in line:
             strace.wait()
-            pytest.skip(f"strace can not attach: {line.strip()}")
+            pytest.skip(f"strace cannot attach: {line.strip()}")
         for _ in range(requests):
             connection.get(target)
         strace.send_signal(signal.SIGINT)
@@ -515,7 +515,7 @@ def system_calls(server, target, requests, directory):
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="no strace")
 @pytest.mark.http1("system calls of HTTP/1")
-def test_a_hit_needs_the_calls_of_a_plain_answer_and_no_others(start, root, tmp_path):
+def test_a_hit_needs_the_calls_of_a_plain_response_and_no_others(start, root, tmp_path):
     write(root / "tiny.txt", "x" * 1000)
     # A machine that stands still would be told of, in a line on stderr: more calls.
     server = start("revalidate_ms=4294967295", "config.handler_warn_ms=0")
@@ -755,7 +755,7 @@ def test_a_file_that_is_not_in_memory_is_brought_by_helpers(start, root, protoco
         assert protocol == "http2" or server.counter("file_pieces_brought") > before  # there helpers read all of it
 
 
-def test_pipelined_requests_are_answered_in_order(server, root):
+def test_pipelined_requests_are_served_in_order(server, root):
     names = ["/text.txt", "/small.bin", "/nothing", "/large.bin", "/", "/sub", "/empty.txt"] * 4
     with server.connect() as connection:
         asked = [connection.start(name) for name in names]

@@ -152,10 +152,10 @@ def test_benchmark_tcp_echo_under_thread_sanitizer():
 
 def test_benchmark_tcp_echo_takes_the_engine_and_the_port():
     port = free_port("127.0.0.1")
-    result = run("benchmark_tcp_echo", *SMALL, "--engine", "libuv", "--port", port)
+    result = run("benchmark_tcp_echo", *SMALL, "--engine", "epoll", "--port", port)
     assert result.returncode == 0, result.stderr
     found = values(result)
-    assert found["engine"] == "libuv" and found["port"] == str(port)
+    assert found["engine"] == "epoll" and found["port"] == str(port)
 
 
 def test_benchmark_tcp_echo_names_a_port_in_use():
@@ -172,14 +172,14 @@ WRONG = [
     ("tcp_echo", "--port", "65536", "0..65535"),
     ("tcp_echo", "--port", "", "0..65535"),
     ("tcp_echo", "--io-threads", "-1", "0..1024"),
-    ("tcp_echo", "--engine", "epoll", "auto, uring, libuv"),
+    ("tcp_echo", "--engine", "poll", "auto, uring, epoll"),
     ("benchmark_tcp_echo", "--port", "x", "0..65535"),
     ("benchmark_tcp_echo", "--io-threads", "1025", "0..1024"),
     ("benchmark_tcp_echo", "--client-threads", "0", "1..1024"),
     ("benchmark_tcp_echo", "--requests-per-thread", "0", "1..1000000000"),
     ("benchmark_tcp_echo", "--payload-size", "1048577", "1..1048576"),
     ("benchmark_tcp_echo", "--payload-size", "99999999999999999999", "1..1048576"),
-    ("benchmark_tcp_echo", "--engine", "epoll", "auto, uring, libuv"),
+    ("benchmark_tcp_echo", "--engine", "poll", "auto, uring, epoll"),
 ]
 
 

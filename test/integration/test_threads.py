@@ -36,7 +36,7 @@ def test_connections_are_spread_over_the_loops(wide):
     assert len(threads) == 4
 
 
-def test_parallel_clients_all_get_their_own_answers(wide):
+def test_parallel_clients_all_get_their_own_responses(wide):
     def work(number):
         for round_number in range(5):
             with wide.connect() as connection:
@@ -69,7 +69,7 @@ def test_counters_and_metrics_can_be_read_from_any_loop_at_any_time(wide):
     in_parallel(work)
 
 
-def test_clients_that_come_and_go_on_all_loops(wide):
+def test_clients_that_come_and_continue_all_loops(wide):
     def work(number):
         for i in range(100):
             connection = wide.connect()

@@ -1,4 +1,4 @@
-"""Clients that are slow on purpose: no pace keeps a connection for ever."""
+"""Clients that are slow on purpose: no pace keeps a connection forever."""
 import contextlib
 import threading
 import time
@@ -149,7 +149,7 @@ def test_a_body_has_a_minimum_rate(serve):
     server.wait_counter("slow_read", 1)
 
 
-def test_a_body_at_the_minimum_rate_is_taken(serve):
+def test_a_body_at_the_minimum_rate_is_accepted(serve):
     server = serve(settings={"min_receive_rate": 1000, "rate_grace": 1})
     with server.connect() as connection:
         # More at first: the machine may stand still for some seconds.
@@ -273,7 +273,7 @@ def test_a_client_that_pipelines_and_does_not_read_is_bounded(serve):
         growth.stays_below(8_000_000)
 
 
-def test_a_deferred_answer_may_take_longer_than_the_idle_time(serve):
+def test_a_deferred_response_may_take_longer_than_the_idle_time(serve):
     server = serve(settings={"keepalive_timeout": 1, "connection_timeout": 1, "body_timeout": 1, "write_timeout": 1})
     with server.connect() as connection:
         # At once: between the first answer and a second request only the idle time would be allowed.
@@ -282,7 +282,7 @@ def test_a_deferred_answer_may_take_longer_than_the_idle_time(serve):
         assert connection.response().body == b"1"
 
 
-def test_a_large_answer_to_a_client_that_reads_may_take_longer_than_idle_times(serve):
+def test_a_large_response_to_a_client_that_reads_may_take_longer_than_idle_times(serve):
     server = serve(settings={"keepalive_timeout": 1, "connection_timeout": 1})
     with server.connect(receive_buffer=65536) as connection:
         connection.send(head("GET", "/static?size=30000000"))

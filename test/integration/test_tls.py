@@ -454,7 +454,7 @@ def test_a_file_that_shrinks_ends_the_connection(site, pki, tmp_path):
     assert site.get("/").status == 200
 
 
-def test_answers_of_a_batch_are_one_record(site, pki):
+def test_responses_of_a_batch_are_one_record(site, pki):
     with ByHand(site.tls, pki.context(version=ssl.TLSVersion.TLSv1_2)).handshake() as client:
         client.tls.write(request() * 16)
         client.flush()
@@ -466,7 +466,7 @@ def test_answers_of_a_batch_are_one_record(site, pki):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_request_right_behind_the_handshake_is_answered(site, pki, version):
+def test_a_request_right_behind_the_handshake_is_served(site, pki, version):
     with ByHand(site.tls, pki.context(version=version)) as client:
         done = False
         while not done:
@@ -481,7 +481,7 @@ def test_a_request_right_behind_the_handshake_is_answered(site, pki, version):
         client.read_until(b"Hello, World!")
 
 
-def test_large_answers_use_full_records(site, pki):
+def test_large_responses_use_full_records(site, pki):
     with ByHand(site.tls, pki.context(version=ssl.TLSVersion.TLSv1_2)).handshake() as client:
         client.tls.write(request(target="/static?size=1000000", headers=[("Connection", "close")]))
         client.flush()
@@ -500,7 +500,7 @@ def test_long_pipelines(site, pki):
         assert all(connection.response().status == 200 for _ in range(3000))
 
 
-def test_deferred_and_streamed_answers(site, pki):
+def test_deferred_and_streamed_responses(site, pki):
     with connect(site, pki) as connection:
         assert connection.get("/later").text == "later"
         assert connection.get("/later?how=pieces").text == "later"
@@ -521,7 +521,7 @@ def test_every_regular_end_is_announced(https, pki):
     server.wait_counter("timeouts_keepalive", 1)
 
 
-def test_a_drain_answers_what_runs_and_says_goodbye(https, pki):
+def test_a_drain_serves_what_runs_and_says_goodbye(https, pki):
     server = https(*pki.use("a-ec"))
     with connect(server, pki) as idle, connect(server, pki) as busy:
         idle.get("/")
@@ -536,7 +536,7 @@ def test_a_drain_answers_what_runs_and_says_goodbye(https, pki):
     assert server.wait() == 0
 
 
-def test_the_peers_close_notify_is_answered(site, pki):
+def test_the_peers_close_notify_is_acknowledged(site, pki):
     with connect(site, pki) as connection:
         connection.get("/")
         connection.socket.unwrap()

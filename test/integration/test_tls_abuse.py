@@ -58,7 +58,7 @@ def hello_bytes(server, pki, version=VERSIONS[-1]):
 
 
 @pytest.mark.parametrize("line", [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"P", b"OPTIONS * HTTP/1.1\r\n"])
-def test_plain_http_is_told_that_this_is_https(https, pki, line):
+def test_plain_http_is_notified_that_this_is_https(https, pki, line):
     server = https()
     with Connection(server.tls) as client:
         client.send(line)
@@ -181,7 +181,7 @@ def test_many_half_handshakes_do_not_keep_others_waiting(https, pki):
     assert server.new_stderr() == ""
 
 
-def test_a_flood_of_handshakes_answers_everybody(https, pki):
+def test_a_flood_of_handshakes_serves_everybody(https, pki):
     server = https()
     context, errors = pki.context(), []
 
@@ -287,7 +287,7 @@ def test_a_slow_reader_gets_everything(https, pki):
             assert len(body) == 3000000 and body[:26] == b"abcdefghijklmnopqrstuvwxyz"
 
 
-def test_who_does_not_read_answers_is_not_read(https, pki):
+def test_who_does_not_read_responses_is_not_read(https, pki):
     server = https()
     growth = server.memory_growth()
     with TlsConnection(server.tls, pki.context(), receive_buffer=4096) as connection:
@@ -403,7 +403,7 @@ def test_each_reset_is_counted_once(https, pki, how, phase):
     assert {name: counters[name] for name in RESETS} == {**dict.fromkeys(RESETS, 0), f"resets_{phase}": 10}
 
 
-def test_an_idle_connection_makes_room_for_a_new_client(https, pki):
+def test_an_idle_connection_is_evicted_for_a_new_client(https, pki):
     server = https(settings={"max_connections": 4, "io_threads": 1})
     idle = [open_tls(server, pki) for _ in range(4)]
     for _ in range(4):

@@ -110,7 +110,7 @@ def test_a_file_that_becomes_shorter_ends_before_its_size(https, pki, large):
         assert got < SIZE
 
 
-def test_an_upload_is_held_back_until_the_handler_goes_on(https, pki, data):
+def test_an_upload_is_held_back_until_the_handler_continues(https, pki, data):
     with connect(https, pki) as client:
         growth = https.memory_growth()
         client.send(request("PUT", "/tls/sum?hold=1", body=None, headers=[("Content-Length", SIZE * 2)]))

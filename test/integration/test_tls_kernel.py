@@ -119,7 +119,7 @@ def test_ranges(https, pki, data):
     expect_handed_over(https, 1)
 
 
-def test_pipelined_and_mixed_answers_keep_their_order(https, pki, data):
+def test_pipelined_and_mixed_responses_keep_their_order(https, pki, data):
     wanted = [("/", b"Hello, World!"), ("/tls/files/small.bin", data[:60_000]), ("/tls/files/large.bin", data), ("/", b"Hello, World!"),
               (f"/file?path={https.root}/large.bin&offset=5&size=900000", data[5:900_005]), ("/tls/files/small.bin", data[:60_000])]  # fmt: skip
     with connect(https, pki) as client:
@@ -222,7 +222,7 @@ def test_a_client_that_asks_for_new_keys_gets_what_it_was_owed(https, data):
 
 
 def test_a_client_that_asks_for_new_keys(https, data):
-    """The kernel can not give them: the connection ends, in order. The process can."""
+    """The kernel cannot give them: the connection ends, in order. The process can."""
     with Client(https) as client:
         client.wait(b"Verify return code")
         client.send(request(target="/tls/files/large.bin"))

@@ -16,7 +16,7 @@ from scenarios import NAMES
 
 SECONDS = 30
 BRIEF = argparse.Namespace(brief=True, call=[], error=[], seconds=SECONDS)
-BACKEND = "libuv" if ENGINE == "libuv" else "uring"
+BACKEND = "epoll" if ENGINE == "epoll" else "uring"
 
 pytestmark = [
     pytest.mark.skipif(not (TEST_PROGRAMS / "pattern_server").exists(), reason="this build has no server whose calls fail"),

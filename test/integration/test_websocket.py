@@ -244,7 +244,7 @@ def test_every_size_and_cut_is_echoed(server):
             client.expect(TEXT, message)
 
 
-def test_many_messages_of_one_turn_arrive_in_order(server):
+def test_many_messages_of_one_iteration_arrive_in_order(server):
     with Raw(server, "/echo") as client:
         client.send(b"".join(frame(TEXT, b"%d" % i) for i in range(1000)))
         for i in range(1000):
@@ -252,7 +252,7 @@ def test_many_messages_of_one_turn_arrive_in_order(server):
 
 
 @pytest.mark.usefixtures("http1_only")
-def test_what_is_sent_in_one_turn_leaves_in_few_segments(server):
+def test_what_is_sent_in_one_iteration_leaves_in_few_segments(server):
     with Raw(server, "/burst") as client:
         client.send(frame(BINARY, b"0123456789"))
         harness.poll(lambda: len(client.connection.socket.recv(1 << 16, wire.socket.MSG_PEEK)) >= 200 * 12)
@@ -318,7 +318,7 @@ def test_limits_of_size_and_fragments(server):
 # --- the end ---
 
 
-def test_a_close_is_answered_with_its_code(server):
+def test_a_close_is_acknowledged_with_its_code(server):
     closes(server)
     for payload, code, told in ((b"", 0, "1005 \n"), (struct.pack("!H", 1000), 1000, "1000 \n"), (struct.pack("!H", 4999) + b"why", 4999, "4999 why\n")):
         with Raw(server, "/default") as client:
@@ -328,7 +328,7 @@ def test_a_close_is_answered_with_its_code(server):
         wait_close(server, told)
 
 
-def test_the_server_closes_and_waits_for_the_answer(server):
+def test_the_server_closes_and_waits_for_the_response(server):
     closes(server)
     with Raw(server, "/quick") as client:
         client.send(frame(TEXT, b"4001 enough") + frame(TEXT, b"4002 not looked at"))

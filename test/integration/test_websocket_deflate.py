@@ -67,7 +67,7 @@ class Packed(Raw):
         ("/default", ["permessage-deflate"], None),
     ],
 )
-def test_offers_are_answered_or_declined(server, target, offers, answer):
+def test_offers_are_accepted_or_declined(server, target, offers, answer):
     with Raw(server, target, [("Sec-WebSocket-Extensions", offer) for offer in offers]) as client:
         lines = [line for line in client.head.split("\r\n") if line.startswith("Sec-WebSocket-Extensions")]
         assert lines == ([f"Sec-WebSocket-Extensions: {answer}"] if answer else [])
@@ -141,7 +141,7 @@ def test_every_cut_of_a_compressed_message(server):
             assert client.read_message()[:2] == (TEXT, text)
 
 
-def test_messages_of_many_connections_use_contexts_in_turn(server):
+def test_messages_of_many_connections_use_contexts_one_after_the_other(server):
     message = b"x" * 5000
     packed = deflate(message)
     clients = [Packed(server, "/deflate") for _ in range(20)]

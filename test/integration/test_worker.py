@@ -32,7 +32,7 @@ def test_a_handler_that_blocks_holds_nobody_up(server, tmp_path):
         assert asked.response().text == f"/w/wait?go={tmp_path}/go"
 
 
-def test_bodies_come_whole_and_answers_of_any_size_leave(connection):
+def test_bodies_come_whole_and_responses_of_any_size_leave(connection):
     for size in (0, 1, 5000, 400_000):
         body = random.Random(size).randbytes(size)
         assert connection.get("/w/echo", method="POST", body=body).body == body
@@ -40,7 +40,7 @@ def test_bodies_come_whole_and_answers_of_any_size_leave(connection):
 
 
 @pytest.mark.parametrize("piece", [17, 4096, 1_000_000])
-def test_an_answer_in_pieces(connection, piece):
+def test_a_response_in_pieces(connection, piece):
     size = piece * 40 if piece < 1_000_000 else 3_000_001
     assert connection.get(f"/w/stream?size={size}&piece={piece}").body == letters(size)
     assert connection.get("/n/1").body == b"1"
@@ -117,7 +117,7 @@ def test_more_slow_uploads_than_threads_hold_nobody_up(serve, tmp_path):
     assert server.counter("work_queue_timeouts") == 0
 
 
-def test_jobs_answer_for_handlers_that_have_returned(server):
+def test_jobs_respond_for_handlers_that_have_returned(server):
     with server.connect() as connection:
         for where in ("/w/job", "/job"):
             asked = [connection.start(f"{where}?ms={5 - n}&tag=9&n={n}") for n in range(5)]

@@ -5,7 +5,7 @@ kernel; a test that found no TLS in the kernel there fails. Nothing of the machi
 files are those that the programs and Python need here, in an initramfs.
 
   ./dev ktls                      everything, some 10 minutes
-  ./dev ktls --engine libuv       one engine
+  ./dev ktls --engine epoll       one engine
   ./dev ktls -k new_keys          tests by name, as for pytest"""
 import argparse
 import gzip
@@ -183,7 +183,7 @@ def boot(vmlinuz, initramfs, seconds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine", choices=("uring", "libuv"), action="append", help="one engine only")
+    parser.add_argument("--engine", choices=("uring", "epoll"), action="append", help="one engine only")
     parser.add_argument("-k", metavar="NAMES", help="only these tests")
     arguments = parser.parse_args()
     if platform.machine() != "x86_64":
@@ -192,7 +192,7 @@ def main():
     kernel = fetch_kernel()
     (vmlinuz,) = (kernel / "boot").glob("vmlinuz-*")
     version = vmlinuz.name.removeprefix("vmlinuz-")
-    orders = {"engines": arguments.engine or ["uring", "libuv"], "tests": arguments.k}
+    orders = {"engines": arguments.engine or ["uring", "epoll"], "tests": arguments.k}
     make_guest(kernel, version, WORK / "initramfs", orders)
     print(f"ktls: Linux {version}", flush=True)
     sys.exit(0 if boot(vmlinuz, WORK / "initramfs", SECONDS) else "ktls: FAILED, build/ktls/console.log has it all")

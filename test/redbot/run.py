@@ -4,7 +4,7 @@ compressed variants, and answers of handlers. Nothing may be bad or a warning, a
 asks slowly, so it is no step of ./dev test.
 
   ./dev redbot                    both engines
-  ./dev redbot --engine libuv     one of them"""
+  ./dev redbot --engine epoll     one of them"""
 import argparse
 import concurrent.futures
 import gzip
@@ -70,11 +70,11 @@ def ask(url, wanted):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine", choices=("uring", "libuv"), help="one engine only")
+    parser.add_argument("--engine", choices=("uring", "epoll"), help="one engine only")
     arguments = parser.parse_args()
     make_files()
     good = True
-    for engine in (arguments.engine,) if arguments.engine else ("uring", "libuv"):
+    for engine in (arguments.engine,) if arguments.engine else ("uring", "epoll"):
         (port,) = free_ports(1)
         command = [SERVER, "--listen", f"{HOST}:{port}", "--tls-static", WORK / "files"]
         with served(command, port, WORK / f"{engine}.server.log", engine), concurrent.futures.ThreadPoolExecutor(8) as pool:

@@ -154,14 +154,14 @@ void sim_http_raw(client_t *client, const op_t *op);
 void sim_http_take(client_t *client, const char *data, size_t size);
 request_t sim_http_request_of(const op_t *op, uint32_t tag);
 /* The first request that was sent whole and has no response, or NULL. */
-const request_t *sim_http_unanswered(const client_t *client);
+const request_t *sim_http_pending(const client_t *client);
 
 /* http2.c */
 /* window: of its streams; 0: it never opens one. */
 void sim_h2_new(client_t *client, uint32_t window);
 void sim_h2_free(client_t *client);
 void sim_h2_take(client_t *client, const char *data, size_t size);
-void sim_h2_answered(client_t *client);
+void sim_h2_responded(client_t *client);
 /* By the server's GOAWAY. */
 bool sim_h2_is_refused(const client_t *client, const request_t *request);
 bool sim_h2_is_cut(const client_t *client);

@@ -78,7 +78,7 @@ static void check_prompt(const client_t *client, bool reset) {
 
 static void connection_ended(client_t *client, bool reset) {
     sim_trace("client sees the end", client->id, reset);
-    const request_t *lost = sim_http_unanswered(client);
+    const request_t *lost = sim_http_pending(client);
     bool crossed = is_crossed(client) || sim_was_never_accepted(client->conn);
     bool excused = client->closes || client->wild || sim_failing;
     if (client->h2 && !reset && !crossed && !sim_failing && !stopped) sim_h2_check_offence(client);

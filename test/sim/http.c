@@ -124,7 +124,7 @@ static request_t *expected(client_t *client) {
     return client->answered < client->asked ? &client->requests[client->answered] : NULL;
 }
 
-const request_t *sim_http_unanswered(const client_t *client) {
+const request_t *sim_http_pending(const client_t *client) {
     return client->answered < client->asked && client->requests[client->answered].sent_ns
                ? &client->requests[client->answered]
                : NULL;

@@ -25,7 +25,7 @@ void sim_h2_free(client_t *client) {
 /* --- responses --- */
 
 /* In the order of the requests, so that the first one that has no response is known. */
-void sim_h2_answered(client_t *client) {
+void sim_h2_responded(client_t *client) {
     while (client->answered < client->asked && client->h2->streams[client->answered].done) client->answered++;
 }
 
@@ -71,7 +71,7 @@ static void stream_ended(client_t *client, uint32_t at) {
                  (unsigned long long)stream->at, size);
     if (stream->tagged && !request->untagged) sim_access_log_expect(request->tag, stream->status);
     stream->done = true;
-    sim_h2_answered(client);
+    sim_h2_responded(client);
 }
 
 static stream_t *stream_of(client_t *client, uint32_t id) {
@@ -161,7 +161,7 @@ static void take_reset(client_t *client, uint32_t id, uint32_t error) {
         sim_fail("client %u: request %x was reset: %s", client->id, client->requests[id / 2].tag,
                  uvhttp__http2_error_name(error));
     stream->done = true;
-    sim_h2_answered(client);
+    sim_h2_responded(client);
 }
 
 static void take_goaway(client_t *client, uint32_t last_id, uint32_t error) {

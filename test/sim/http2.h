@@ -82,7 +82,7 @@ void sim_h2_probe(client_t *client, uint32_t body);
 void sim_h2_credit_init(client_t *client, uint32_t window);
 void sim_h2_credit_open(struct sim_h2 *h2, stream_t *stream);
 /* Bytes of DATA that the stream may send now. */
-uint32_t sim_h2_room(const struct sim_h2 *h2, const stream_t *stream);
+uint32_t sim_h2_capacity(const struct sim_h2 *h2, const stream_t *stream);
 void sim_h2_data_sent(struct sim_h2 *h2, stream_t *stream, uint32_t size);
 /* stream: NULL if it is gone. */
 void sim_h2_data_came(client_t *client, stream_t *stream, uint32_t id, uint32_t size);

@@ -35,9 +35,11 @@ void sim_h2_credit_open(struct sim_h2 *h2, stream_t *stream) {
 
 /* --- what it may send --- */
 
-uint32_t sim_h2_room(const struct sim_h2 *h2, const stream_t *stream) {
-    int64_t room = stream->send_window < h2->send_window ? stream->send_window : h2->send_window;
-    return room <= 0 ? 0 : room < UVHTTP__HTTP2_FRAME_SIZE_MAX ? (uint32_t)room : UVHTTP__HTTP2_FRAME_SIZE_MAX;
+uint32_t sim_h2_capacity(const struct sim_h2 *h2, const stream_t *stream) {
+    int64_t capacity = stream->send_window < h2->send_window ? stream->send_window : h2->send_window;
+    return capacity <= 0                             ? 0
+           : capacity < UVHTTP__HTTP2_FRAME_SIZE_MAX ? (uint32_t)capacity
+                                                     : UVHTTP__HTTP2_FRAME_SIZE_MAX;
 }
 
 void sim_h2_data_sent(struct sim_h2 *h2, stream_t *stream, uint32_t size) {
@@ -154,7 +156,7 @@ void sim_h2_credit(client_t *client) {
     }
 }
 
-/* --- nobody waits for credit for ever --- */
+/* --- nobody waits for credit forever --- */
 
 uint64_t sim_h2_starves_ns(const client_t *client) {
     const struct sim_h2 *h2 = client->h2;

@@ -150,7 +150,7 @@ static bool has_more(const stream_t *stream) {
 
 static bool can_send(const struct sim_h2 *h2, const stream_t *stream) {
     if (is_cut_now(stream)) return true;
-    return !stream->ended && (stream->body_at == stream->body || sim_h2_room(h2, stream) > 0);
+    return !stream->ended && (stream->body_at == stream->body || sim_h2_capacity(h2, stream) > 0);
 }
 
 bool sim_h2_sends(const client_t *client) {
@@ -183,13 +183,13 @@ static void put_trailer(writer_t *out, stream_t *stream, uint32_t id) {
 
 /* Padding counts against the windows, with its length (RFC 9113 section 6.1). */
 static void put_data(client_t *client, writer_t *out, stream_t *stream, uint32_t at) {
-    uint32_t room = sim_h2_room(client->h2, stream), left = stream->body - stream->body_at, pad = 0;
+    uint32_t capacity = sim_h2_capacity(client->h2, stream), left = stream->body - stream->body_at, pad = 0;
     if (stream->cut_at < stream->body) left = stream->cut_at - stream->body_at;
     if (left > client->h2->piece_max) left = client->h2->piece_max;
-    uint32_t part = sim_log_uniform(&client->random, left < room ? left : room), size = part;
-    bool padded = client->h2->pads && part < room && sim_one_in(&client->random, client->h2->pads);
+    uint32_t part = sim_log_uniform(&client->random, left < capacity ? left : capacity), size = part;
+    bool padded = client->h2->pads && part < capacity && sim_one_in(&client->random, client->h2->pads);
     if (padded) {
-        pad = sim_below(&client->random, room - part < 256 ? room - part : 256);
+        pad = sim_below(&client->random, capacity - part < 256 ? capacity - part : 256);
         size = 1 + part + pad;
     }
     bool last = stream->body_at + part == stream->body && !stream->trailer;
@@ -224,7 +224,7 @@ bool sim_h2_pump(client_t *client) {
         put_data(client, &out, stream, at);
     h2->pumped = stream->ended && !stream->reset ? at + 1 : 0;
     sim_transport_out(client, frame, out.size);
-    sim_h2_answered(client);
+    sim_h2_responded(client);
     return true;
 }
 

@@ -71,12 +71,12 @@ void sim_kernel_reset(uint64_t seed) {
 
 /* --- queues --- */
 
-static uint32_t queue_room(const queue_t *queue) {
+static uint32_t queue_capacity(const queue_t *queue) {
     return queue->capacity - queue->size;
 }
 
 size_t sim_queue_put(queue_t *queue, const char *data, size_t size) {
-    if (size > queue_room(queue)) size = queue_room(queue);
+    if (size > queue_capacity(queue)) size = queue_capacity(queue);
     for (size_t done = 0; done < size;) {
         uint32_t at = (queue->begin + queue->size) % queue->capacity;
         size_t part = queue->capacity - at < size - done ? queue->capacity - at : size - done;
@@ -118,7 +118,7 @@ static uint32_t stream_events(const sim_conn_t *conn) {
     uint32_t events = 0;
     if (conn->to_server.size > 0 || conn->client_fin) events |= EPOLLIN;
     if (conn->client_fin) events |= EPOLLRDHUP;
-    if (!conn->server_fin && queue_room(&conn->to_client) * 3 >= conn->to_client.capacity) events |= EPOLLOUT;
+    if (!conn->server_fin && queue_capacity(&conn->to_client) * 3 >= conn->to_client.capacity) events |= EPOLLOUT;
     if (conn->client_fin && conn->server_fin) events |= EPOLLHUP;
     if (conn->client_rst) events |= EPOLLIN | EPOLLRDHUP | EPOLLOUT | EPOLLHUP | (conn->error ? EPOLLERR : 0);
     return events;
@@ -478,12 +478,12 @@ ssize_t sim_stream_send(sim_conn_t *conn, const struct iovec *iov, size_t count)
         reset_by_client(conn);
         return (ssize_t)size;
     }
-    size_t room = queue_room(&conn->to_client);
-    if (room == 0 || sim_one_in(&conn->random, 16)) { /* that there is room is told: the event is level-triggered */
+    size_t capacity = queue_capacity(&conn->to_client);
+    if (capacity == 0 || sim_one_in(&conn->random, 16)) { /* that there is room is told: the event is level-triggered */
         sim_trace("send waits", conn->client, size);
         return -EAGAIN;
     }
-    size_t left = sim_share(&conn->random, size < room ? size : room);
+    size_t left = sim_share(&conn->random, size < capacity ? size : capacity);
     for (size_t i = 0; i < count && left > 0; i++) {
         size_t part = iov[i].iov_len < left ? iov[i].iov_len : left;
         sim_trace_bytes(iov[i].iov_base, part);
@@ -672,19 +672,19 @@ static int take_events(epoll_set_t *set, struct epoll_event *events, int max) {
     for (uint32_t i = 0; i < set->count; i++)
         if (events_of(&set->items[i])) ready[count++] = i;
     uint32_t wanted = count > 1 && sim_one_in(&kernel_random, 4) ? 1 + sim_below(&kernel_random, count) : count;
-    int told = 0;
-    for (; told < max && (uint32_t)told < wanted; told++) {
-        uint32_t at = (uint32_t)told + sim_below(&kernel_random, count - (uint32_t)told);
+    int reported = 0;
+    for (; reported < max && (uint32_t)reported < wanted; reported++) {
+        uint32_t at = (uint32_t)reported + sim_below(&kernel_random, count - (uint32_t)reported);
         uint32_t chosen = ready[at];
-        ready[at] = ready[told];
+        ready[at] = ready[reported];
         item_t *item = &set->items[chosen];
-        events[told] = (struct epoll_event){.events = events_of(item), .data.u64 = item->data};
-        sim_trace("event", (uint64_t)item->fd, events[told].events);
+        events[reported] = (struct epoll_event){.events = events_of(item), .data.u64 = item->data};
+        sim_trace("event", (uint64_t)item->fd, events[reported].events);
         item->edge = false;
         if (item->events & EPOLLONESHOT) item->events = 0;
         if (descriptors[item->fd - FD_FIRST].kind == TIMER) descriptors[item->fd - FD_FIRST].number = SIM_NEVER;
     }
-    return told;
+    return reported;
 }
 
 int __wrap_epoll_wait(int fd, struct epoll_event *events, int max, int timeout_ms) {

@@ -116,7 +116,7 @@ static void call_end(call_t *call) {
     handlers_open--;
 }
 
-static void answer_deferred(call_t *call) {
+static void respond_deferred(call_t *call) {
     char *body = malloc(call->size + 1), tag[16];
     sim_fill(body, call->tag, 0, call->size);
     snprintf(tag, sizeof tag, "%x", call->tag);
@@ -131,7 +131,7 @@ static void answer_deferred(call_t *call) {
 
 static void on_defer_timer(uvhttp_timer_t *timer, void *user) {
     (void)timer;
-    answer_deferred(user);
+    respond_deferred(user);
 }
 
 static void on_call_abort(uvhttp_deferred_t *deferred, void *user) {
@@ -195,7 +195,7 @@ static void run_job(void *user) {
     if (call->ms) nanosleep(&(struct timespec){.tv_sec = call->ms / 1000, .tv_nsec = call->ms % 1000 * 1000000L}, NULL);
     uvhttp_request_t *req = uvhttp_deferred_request(call->deferred);
     if (req) check_origin(req, call->tag);
-    answer_deferred(call);
+    respond_deferred(call);
 }
 
 static void on_job(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -370,8 +370,8 @@ static void on_read(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_str_t piece;
     int status;
     for (;;) {
-        status = uvhttp_coro_active() ? uvhttp_coro_read_body(req, &piece, UVHTTP_CORO_FOREVER)
-                                      : uvhttp_request_read_body(req, &piece, UVHTTP_BODY_FOREVER);
+        status = uvhttp_coro_active() ? uvhttp_coro_read_body(req, &piece, UVHTTP_NEVER)
+                                      : uvhttp_request_read_body(req, &piece, UVHTTP_NEVER);
         if (status != UVHTTP_OK) break;
         if (call.tag > 1) check(piece.data, piece.size, call.tag, call.received);
         call.received += piece.size;
@@ -425,7 +425,7 @@ static uint32_t number_at(const char *data) {
     return number;
 }
 
-static void answer_whole(uvhttp_ws_t *ws, uint32_t tag, uint32_t size) {
+static void respond_buffered(uvhttp_ws_t *ws, uint32_t tag, uint32_t size) {
     char *body = malloc(size + 1);
     sim_fill(body, tag, 0, size);
     int status = uvhttp_ws_send(ws, UVHTTP_WS_BINARY, body, size);
@@ -433,7 +433,7 @@ static void answer_whole(uvhttp_ws_t *ws, uint32_t tag, uint32_t size) {
     free(body);
 }
 
-static void answer_in_pieces(uvhttp_ws_t *ws, uint32_t tag, uint32_t size) {
+static void respond_streamed(uvhttp_ws_t *ws, uint32_t tag, uint32_t size) {
     int status = uvhttp_ws_begin(ws, UVHTTP_WS_BINARY);
     for (uint32_t done = 0; done < size && (status == UVHTTP_OK || status == UVHTTP_E_AGAIN);) {
         char piece[4000];
@@ -476,9 +476,9 @@ static void on_ws_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *us
     uint32_t tag = number_at(message.data), size = number_at(message.data + 4);
     check(message.data + 8, message.size - 8, tag, 0);
     if (tag % 3 == 0)
-        answer_in_pieces(ws, tag, size);
+        respond_streamed(ws, tag, size);
     else
-        answer_whole(ws, tag, size);
+        respond_buffered(ws, tag, size);
     if (tag % 4 || uvhttp_timer_start(&pause->timer, size % 500, on_ws_timer, pause) != UVHTTP_OK) return;
     pause->paused = true;
     uvhttp_ws_pause(ws);
@@ -497,7 +497,7 @@ static void on_ws_close(uvhttp_ws_t *ws, int code, uvhttp_str_t reason, void *us
 /* What io_uring tries out once in a process is done in seed 0, which runs first. */
 static uvhttp_engine_t engine_of(uint64_t seed, sim_random_t *random) {
     bool uring = sim_one_in(random, 2) || seed == 0;
-    return UVHTTP_WITH_URING && uring ? UVHTTP_ENGINE_URING : UVHTTP_ENGINE_LIBUV;
+    return UVHTTP_WITH_URING && uring ? UVHTTP_ENGINE_URING : UVHTTP_ENGINE_EPOLL;
 }
 
 void sim_server_plan(uint64_t seed) {
@@ -543,7 +543,7 @@ static void make_config(uint64_t seed, uvhttp_server_config_t *config) {
     config->read_buffer_count = sim_one_in(&random, 3) ? 8 : 64;
     config->write_buffer_size = sim_one_in(&random, 3) ? 1024 : 16384;
     config->write_queue_max = sim_one_in(&random, 3) ? 8192 : 65536;
-    config->turn_requests_max = sim_one_in(&random, 3) ? 1 : 128;
+    config->iteration_requests_max = sim_one_in(&random, 3) ? 1 : 128;
     config->half_close = sim_one_in(&random, 3);
     config->connection_timeout = SIM_HEAD_TIMEOUT_S;
     config->keepalive_timeout = SIM_KEEPALIVE_S;

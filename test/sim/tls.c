@@ -32,10 +32,10 @@ typedef struct null_cipher {
     uint64_t in_at, out_at; /* bytes of content so far */
     uint32_t in_records, out_records;
     unsigned char record[HEAD_SIZE + RECORD_MAX];
-    uint32_t have;  /* bytes of it */
-    uint32_t taken; /* of its content, by who reads */
-    bool ready;     /* its content is there: `have` is its size with the head */
-    bool keyed;     /* the key is known */
+    uint32_t have;     /* bytes of it */
+    uint32_t consumed; /* of its content, by who reads */
+    bool ready;        /* its content is there: `have` is its size with the head */
+    bool keyed;        /* the key is known */
 } null_cipher_t;
 
 static void move(uint32_t key, uint64_t at, const char *from, char *to, size_t size) {
@@ -101,7 +101,7 @@ static const char *open_record(null_cipher_t *null) {
 }
 
 static void next_record(null_cipher_t *null) {
-    null->have = null->taken = 0;
+    null->have = null->consumed = 0;
     null->ready = false;
 }
 
@@ -230,10 +230,10 @@ int __wrap_uvhttp__tls_session_read(uvhttp__tls_session_t *session, char *data, 
     }
     if (null->record[0] == ALERT) return UVHTTP_E_EOF;
     if (null->record[0] != DATA) return fail_with_alert(end, UVHTTP_E_TLS_HANDSHAKE);
-    size_t left = null->have - HEAD_SIZE - null->taken;
+    size_t left = null->have - HEAD_SIZE - null->consumed;
     *got = left < size ? left : size;
-    memcpy(data, null->record + HEAD_SIZE + null->taken, *got);
-    null->taken += (uint32_t)*got;
+    memcpy(data, null->record + HEAD_SIZE + null->consumed, *got);
+    null->consumed += (uint32_t)*got;
     if (*got == left) next_record(null);
     return UVHTTP_OK;
 }

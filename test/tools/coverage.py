@@ -17,7 +17,7 @@ from source_text import ROOT
 
 # All files of a folder, or those that are named.
 PARSERS = (
-    "http1/chunked.c", "http1/engine_syntax.c", "http1/engine_scalar.c", "http1/request.c", "http1/response_read.c",
+    "http1/chunked.c", "http1/scan_syntax.c", "http1/scan_scalar.c", "http1/request.c", "http1/response_read.c",
     "http2/field.c", "http2/frames.c", "http2/head_any.c", "http2/head_request.c", "http2/head_response.c", "http2/head_trailer.c",
     "http2/headers.c", "http2/hpack_decode.c", "http2/hpack_huffman.c", "http2/hpack_table.c", "http2/read.c", "http2/settings.c",
     "websocket/", "message/accept_encoding.c", "message/cookie.c", "message/form.c", "message/forwarded.c", "message/multipart.c",

@@ -2,7 +2,7 @@
 """Owns: the torture: the n-th allocation and the n-th system call of a server fail, each with each error of its manual page, for
 every n of every scenario, and of start and stop. By hand; test/integration/test_torture.py runs a small part of it in CI.
 
-    ./dev torture [--backend uring|libuv] [--only SCENARIO] [--call CALL] [--seconds N]
+    ./dev torture [--backend uring|epoll] [--only SCENARIO] [--call CALL] [--seconds N]
 
 Judged: clients get the right bytes, a clean error, or the end of their connection, never silence; the server lives, serves the
 next client, and holds no connection, descriptor or allocation more than before. Prints a table, and what was wrong."""
@@ -20,7 +20,7 @@ HERE = pathlib.Path(__file__).parent
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
-    parser.add_argument("--backend", choices=("uring", "libuv"), help="one backend only")
+    parser.add_argument("--backend", choices=("uring", "epoll"), help="one backend only")
     parser.add_argument("--only", action="append", default=[], help="these scenarios; also start, stop")
     parser.add_argument("--call", action="append", default=[], help="these calls; alloc: allocations")
     parser.add_argument("--error", action="append", default=[], help="these errors")
@@ -41,7 +41,7 @@ def main():
     total, started = collections.Counter(), time.monotonic()
     print("| backend | scenario | calls failed | different | allocations failed | ok | error | cut | closed | faults | seconds |")
     print("|---" * 11 + "|")
-    for backend in [options.backend] if options.backend else ["uring", "libuv"]:
+    for backend in [options.backend] if options.backend else ["uring", "epoll"]:
         for name in chosen:
             with tempfile.TemporaryDirectory(dir="/tmp") as directory:
                 plan = Plan(directory, backend, name, options)

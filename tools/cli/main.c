@@ -26,9 +26,9 @@ static void parse_options(settings_t *settings, char **argv) {
          .help = "IP address; 0.0.0.0 or :: for everybody; also unix:/path (default 127.0.0.1)"},
         {"--port", OPTION_NUMBER, &settings->port, 0, 65535, .help = "0..65535; 0: a free one (default 8080)"},
         {"--host", OPTION_LIST, &settings->hosts,
-         .help = "name that the server answers for, several times for several: example.com, *.example.com "
+         .help = "name that the server serves, several times for several: example.com, *.example.com "
                  "(default: with a loopback address only localhost and that, else any)"},
-        {"--any-host", OPTION_FLAG, &settings->any_host, .help = "answer whatever the request's Host is"},
+        {"--any-host", OPTION_FLAG, &settings->any_host, .help = "serve whatever the request's Host is"},
         {"--tls", OPTION_FLAG, &settings->tls, .help = "HTTPS, with a certificate that is made for the run"},
         {"--certificate", OPTION_FIELD, .field = "tls_certificate", .help = "HTTPS with this PEM file, and --key FILE"},
         {"--key", OPTION_FIELD, .field = "tls_key", .help = "PEM file"},

@@ -85,7 +85,7 @@ static bool measure(finder_t *finder, double rate, uint64_t duration_ns, FILE *h
         .generator_limited = is_generator_limited(last),
         .connections_limited = is_connections_limited(last),
     };
-    double elapsed_s = (double)(last->stats.end_ns - last->stats.begin_ns) / 1e9;
+    double elapsed_s = (double)(last->stats.end_ns - last->stats.start_ns) / 1e9;
     probe->met = load_slo_met(&options->slo, &last->stats, elapsed_s) && (spares_errors || probe->errors == 0);
     print_probe(finder, probe);
     return true;

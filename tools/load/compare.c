@@ -94,12 +94,12 @@ static bool read_samples(result_t *result) {
         if (!result->samples[i]) return false;
     }
     for (const char *at = first; at; at = load_json_next(at)) {
-        double seconds = 0, answers = 0, mean = 0, p50 = 0, p99 = 0;
-        (void)(load_json_number(at, "seconds", &seconds) && load_json_number(at, "answers", &answers) &&
+        double seconds = 0, responses = 0, mean = 0, p50 = 0, p99 = 0;
+        (void)(load_json_number(at, "seconds", &seconds) && load_json_number(at, "answers", &responses) &&
                load_json_number(at, "mean", &mean) && load_json_number(at, "p50", &p50) &&
                load_json_number(at, "p99", &p99));
         if (seconds < 0.5) continue;
-        result->samples[RATE][result->count] = answers / seconds;
+        result->samples[RATE][result->count] = responses / seconds;
         result->samples[MEAN][result->count] = mean;
         result->samples[P50][result->count] = p50;
         result->samples[P99][result->count++] = p99;
@@ -108,13 +108,13 @@ static bool read_samples(result_t *result) {
 }
 
 static void read_errors(result_t *result) {
-    static const char *const answered[] = {"results.errors.status", "results.errors.body"};
+    static const char *const responded[] = {"results.errors.status", "results.errors.body"};
     double tried = 0, number;
     (void)load_json_number(result->text, "results.errors.total", &result->errors);
     (void)load_json_number(result->text, "results.answers", &tried);
     tried += result->errors;
-    for (size_t i = 0; i < sizeof answered / sizeof *answered; i++)
-        if (load_json_number(result->text, answered[i], &number)) tried -= number;
+    for (size_t i = 0; i < sizeof responded / sizeof *responded; i++)
+        if (load_json_number(result->text, responded[i], &number)) tried -= number;
     result->error_share = result->errors <= 0 ? 0 : tried > result->errors ? result->errors / tried : 1;
 }
 
@@ -122,7 +122,7 @@ static bool read_result(result_t *result, const char *path, FILE *err) {
     size_t size;
     *result = (result_t){.path = path, .text = load_read_file(path, &size)};
     if (!result->text) {
-        fprintf(err, "uvhttp-load: %s: can not be read: %s\n", path, strerrordesc_np(errno));
+        fprintf(err, "uvhttp-load: %s: cannot be read: %s\n", path, strerrordesc_np(errno));
         return false;
     }
     if (!is_result(result->text)) {

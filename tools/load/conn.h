@@ -3,7 +3,7 @@
 #ifndef UVHTTP_TOOLS_LOAD_CONN_H
 #define UVHTTP_TOOLS_LOAD_CONN_H
 
-#include "load/worker.h"
+#include "load/thread.h"
 
 struct load_protocol {
     /* Begins a handshake on a new connection; load_conn_online ends it. NULL: there is none. */
@@ -17,7 +17,7 @@ struct load_protocol {
     /* The oldest request has had its time; the protocol fails it alone. NULL: the connection fails. */
     void (*expire)(load_conn_t *conn, load_flight_t *flight);
     /* How many requests the server lets the connection have under way. NULL: any number. */
-    uint32_t (*room)(const load_conn_t *conn);
+    uint32_t (*space)(const load_conn_t *conn);
     /* The stream has closed. NULL: nothing is held. */
     void (*closed)(load_conn_t *conn);
     /* What a FIN or RST in the handshake is likely to mean. NULL: just that. */
@@ -31,7 +31,7 @@ extern const load_protocol_t load_protocol_ws;
 
 /* --- for the worker --- */
 
-void load_conn_init(load_conn_t *conn, load_worker_t *worker, load_flight_t *flights, uint32_t number);
+void load_conn_init(load_conn_t *conn, load_thread_t *thread, load_flight_t *flights, uint32_t number);
 void load_conn_open(load_conn_t *conn);
 /* Closed loop: sends what there is to send. Open loop: offers itself to the worker. */
 void load_conn_begin(load_conn_t *conn);
@@ -56,7 +56,7 @@ load_flight_t *load_conn_add_flight(load_conn_t *conn, load_request_t *request, 
 /* Sends bytes that live as long as the run; a slow client does it bit by bit. */
 void load_conn_send_bytes(load_conn_t *conn, const char *data, size_t size);
 /* A request that has no answer and is no longer awaited: it counts with the time that it has waited until `now`. */
-void load_record_waited(load_worker_t *worker, const load_flight_t *flight, uint64_t now);
+void load_record_waited(load_thread_t *thread, const load_flight_t *flight, uint64_t now);
 /* A request has its answer. */
 void load_conn_take_flight(load_conn_t *conn, load_flight_t *flight);
 /* A request has no answer and will have none, on a connection that remains in use. The run may end with it. */
@@ -75,19 +75,19 @@ static inline load_flight_t *load_flight_of(uvhttp__list_t *link) {
 }
 /* The slot of the request with this number. */
 static inline load_flight_t *load_flight_slot(const load_conn_t *conn, uint64_t number) {
-    return &conn->flights[number & (conn->worker->slot_count - 1)];
+    return &conn->flights[number & (conn->thread->slot_count - 1)];
 }
 /* One has to be under way. */
 static inline load_flight_t *load_conn_oldest(const load_conn_t *conn) {
     return load_flight_of(conn->waiting.next);
 }
 
-/* answer.c: what is checked of a response, whatever the protocol. */
+/* response.c: what is checked of a response, whatever the protocol. */
 
 /* A run of body bytes; whole: there is no other. */
-void load_answer_add_body(const load_conn_t *conn, load_flight_t *flight, const char *data, size_t size, bool whole);
+void load_response_add_body(const load_conn_t *conn, load_flight_t *flight, const char *data, size_t size, bool whole);
 /* The response is complete: counts what is wrong with it. */
-void load_answer_check(load_conn_t *conn, const load_flight_t *flight);
+void load_response_check(load_conn_t *conn, const load_flight_t *flight);
 
 /* echo.c: messages of random bytes that have to come back. A message begins with LOAD_MESSAGE_ID_SIZE characters that
  * no other message of the run has (unless it is shorter), so that an old echo does not pass for a new one. */

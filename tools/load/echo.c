@@ -11,7 +11,7 @@ enum { COPIED_SIZE_MAX = 4096, HELD_SEND_MAX = 64 * 1024 };
 
 static uint64_t id_of(const load_conn_t *conn, uint64_t sequence) {
     const uint64_t number = ((uint64_t)conn->number << 40) + conn->numbers_before + sequence;
-    return load_mix64(number ^ conn->worker->plan->echo.seed);
+    return load_mix64(number ^ conn->thread->plan->echo.seed);
 }
 
 static size_t write_id(uint64_t id, size_t size, char out[LOAD_MESSAGE_ID_SIZE]) {
@@ -28,31 +28,31 @@ static void send_static(load_conn_t *conn, const char *data, size_t size) {
     if (size > HELD_SEND_MAX)
         (void)uvhttp__stream_send_ref(&conn->stream, data, size, NULL, NULL);
     else if (size > 0)
-        (void)uvhttp__stream_send_turn(&conn->stream, data, size);
+        (void)uvhttp__stream_send_iteration(&conn->stream, data, size);
 }
 
 static void send_message(load_conn_t *conn, const load_request_t *request, uint64_t id) {
-    const load_plan_t *plan = conn->worker->plan;
+    const load_plan_t *plan = conn->thread->plan;
     const load_echo_t *echo = &plan->echo;
     char symbols[LOAD_MESSAGE_ID_SIZE];
     size_t in_id = write_id(id, echo->size, symbols), copied = echo->size <= COPIED_SIZE_MAX ? echo->size : in_id;
     size_t head = request->size + echo->before.size;
     const char *rest = echo->masked + place_of(id);
-    char *out = uvhttp__loop_turn_alloc(conn->worker->loop, head + copied);
+    char *out = uvhttp__loop_iteration_alloc(conn->thread->loop, head + copied);
     if (!out) return; /* the response will be missing */
     if (plan->options->scheme == LOAD_WS) load_ws_mask(symbols, in_id);
     if (request->size > 0) memcpy(out, request->data, request->size);
     if (echo->before.size > 0) memcpy(out + request->size, echo->before.data, echo->before.size);
     memcpy(out + head, symbols, in_id);
     memcpy(out + head + in_id, rest + in_id, copied - in_id);
-    (void)uvhttp__stream_send_turn(&conn->stream, out, head + copied);
+    (void)uvhttp__stream_send_iteration(&conn->stream, out, head + copied);
     send_static(conn, rest + copied, echo->size - copied);
     send_static(conn, echo->after.data, echo->after.size);
 }
 
 void load_echo_send(load_conn_t *conn, uint32_t n, uint64_t due_ns) {
     while (n-- > 0) {
-        load_request_t *request = load_worker_next_request(conn->worker);
+        load_request_t *request = load_thread_next_request(conn->thread);
         const load_flight_t *flight = load_conn_add_flight(conn, request, due_ns);
         send_message(conn, request, id_of(conn, flight->number));
     }
@@ -65,7 +65,7 @@ typedef struct message {
 } message_t;
 
 static void find_parts(const load_conn_t *conn, const load_flight_t *flight, message_t *message) {
-    const load_echo_t *echo = &conn->worker->plan->echo;
+    const load_echo_t *echo = &conn->thread->plan->echo;
     uint64_t id = id_of(conn, flight->number);
     size_t in_id = write_id(id, echo->size, message->symbols);
     message->parts[0] = echo->before;
@@ -126,7 +126,7 @@ bool load_echo_take(load_conn_t *conn, const char *data, size_t size) {
 
 static void receive(load_conn_t *conn, const char *data, size_t size) {
     while (size > 0 && conn->state == LOAD_CONN_ONLINE) {
-        size_t whole = conn->worker->options->payload_size;
+        size_t whole = conn->thread->options->payload_size;
         size_t left = conn->in_flight > 0 ? whole - (size_t)load_conn_oldest(conn)->body_size : whole;
         size_t n = left < size ? left : size;
         if (!load_echo_take(conn, data, n)) return;

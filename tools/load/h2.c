@@ -33,7 +33,7 @@ static void fail(load_conn_t *conn, const char *why) {
 
 /* A connection on which no more requests can be made has ended with its last response. */
 static void end_if_done(load_conn_t *conn) {
-    uint64_t limit = conn->worker->options->requests_per_connection;
+    uint64_t limit = conn->thread->options->requests_per_connection;
     bool done = conn->h2->leaving || conn->next_number >= NUMBERS_MAX || (limit > 0 && conn->sent >= limit);
     if (conn->state == LOAD_CONN_ONLINE && conn->in_flight == 0 && done) (void)load_conn_ends(conn, true);
 }
@@ -47,7 +47,7 @@ static void cancel(load_conn_t *conn, load_flight_t *flight, uint32_t code) {
 
 static void expire(load_conn_t *conn, load_flight_t *flight) {
     cancel(conn, flight, UVHTTP__HTTP2_CANCEL);
-    load_conn_lose_flight(conn, flight, LOAD_ERROR_timeout, "no answer in time");
+    load_conn_lose_flight(conn, flight, LOAD_ERROR_timeout, "no response in time");
     end_if_done(conn);
 }
 
@@ -85,7 +85,7 @@ static void finish(load_conn_t *conn, load_flight_t *flight) {
         return;
     }
     if (uvhttp__list_linked(&flight->h2.upload)) cancel(conn, flight, UVHTTP__HTTP2_NO_ERROR);
-    load_answer_check(conn, flight);
+    load_response_check(conn, flight);
     load_conn_take_flight(conn, flight);
 }
 
@@ -208,7 +208,7 @@ static void take_body(load_conn_t *conn, load_flight_t *flight, const char *data
         lose(conn, flight, "the body is longer than content-length");
         return;
     }
-    if (size > 0) load_answer_add_body(conn, flight, data, size, flight->has_length && size == flight->length);
+    if (size > 0) load_response_add_body(conn, flight, data, size, flight->has_length && size == flight->length);
     if (ends_stream)
         finish(conn, flight);
     else
@@ -501,7 +501,7 @@ static void closed(load_conn_t *conn) {
     conn->h2 = NULL;
 }
 
-static uint32_t room(const load_conn_t *conn) {
+static uint32_t space(const load_conn_t *conn) {
     const load_h2_t *h2 = conn->h2;
     return h2->leaving || conn->next_number >= NUMBERS_MAX ? 0 : h2->streams_max;
 }
@@ -511,7 +511,7 @@ const load_protocol_t load_protocol_h2 = {
     .send = load_h2_send_requests,
     .receive = receive,
     .expire = expire,
-    .room = room,
+    .space = space,
     .closed = closed,
     .ended_shaking = "closed by the server before its SETTINGS: does it speak HTTP/2?",
 };

@@ -51,7 +51,7 @@ static const char *read_block(load_conn_t *conn, const char *block, size_t size,
     uvhttp__hpack_field_t field;
     const char *wrong = NULL;
     int code =
-        uvhttp__hpack_read(&reader, &conn->h2->decoder, block, size, conn->worker->h2_scratch, LOAD_HEAD_SIZE_MAX);
+        uvhttp__hpack_read(&reader, &conn->h2->decoder, block, size, conn->thread->h2_scratch, LOAD_HEAD_SIZE_MAX);
     while (code == 0 && (code = uvhttp__hpack_read_next(&reader, &field)) == 0)
         if (!wrong) wrong = read_field(&field, is_trailer, head);
     if (code == UVHTTP_E_HTTP_HEADERS_TOO_LARGE) return "a head of more than 64 KB";

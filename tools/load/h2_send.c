@@ -30,17 +30,17 @@ void load_h2_send_preface(load_conn_t *conn) {
                                   "\0\2\0\0\0\0"                         /* ENABLE_PUSH 0 */
                                   "\0\4\x3f\xff\xff\xff"                 /* INITIAL_WINDOW_SIZE: LOAD_H2_WINDOW */
                                   "\0\0\4\x8\0\0\0\0\0\x3f\xff\x00\x00"; /* WINDOW_UPDATE: from 65535 to the same */
-    (void)uvhttp__stream_send_turn(&conn->stream, preface, sizeof preface - 1);
+    (void)uvhttp__stream_send_iteration(&conn->stream, preface, sizeof preface - 1);
 }
 
 /* --- bodies --- */
 
 static size_t body_size(const load_conn_t *conn) {
-    return conn->worker->plan->h2_body_size;
+    return conn->thread->plan->h2_body_size;
 }
 
 static void copy_body(const load_conn_t *conn, const load_flight_t *flight, size_t at, size_t size, char *out) {
-    const load_options_t *options = conn->worker->options;
+    const load_options_t *options = conn->thread->options;
     if (options->echo)
         load_echo_copy(conn, flight, at, size, out);
     else
@@ -70,10 +70,10 @@ static size_t frame_size(const load_conn_t *conn, const load_flight_t *flight) {
 
 static void send_body(load_conn_t *conn, load_flight_t *flight) {
     for (size_t size; (size = frame_size(conn, flight)) > 0;) {
-        char *out = uvhttp__loop_turn_alloc(conn->worker->loop, LOAD_H2_HEAD_SIZE + size);
+        char *out = uvhttp__loop_iteration_alloc(conn->thread->loop, LOAD_H2_HEAD_SIZE + size);
         if (!out) return; /* the response will be missing */
         (void)put_data(conn, flight, size, out);
-        (void)uvhttp__stream_send_turn(&conn->stream, out, LOAD_H2_HEAD_SIZE + size);
+        (void)uvhttp__stream_send_iteration(&conn->stream, out, LOAD_H2_HEAD_SIZE + size);
     }
     if (flight->h2.sent == body_size(conn)) uvhttp__list_remove(&flight->h2.upload);
 }
@@ -91,7 +91,7 @@ void load_h2_send_bodies(load_conn_t *conn) {
 /* Writes the head of the next request, and its body if that is short and the windows are wide. */
 static char *put_request(load_conn_t *conn, uint64_t due_ns, char *out) {
     load_h2_t *h2 = conn->h2;
-    load_request_t *request = load_worker_next_request(conn->worker);
+    load_request_t *request = load_thread_next_request(conn->thread);
     load_flight_t *flight = load_conn_add_flight(conn, request, due_ns);
     const load_h2_frame_t *frame = h2->introduced ? &request->h2.later[h2->table] : &request->h2.first[h2->table];
     size_t body = body_size(conn);
@@ -109,15 +109,15 @@ static char *put_request(load_conn_t *conn, uint64_t due_ns, char *out) {
 }
 
 void load_h2_send_requests(load_conn_t *conn, uint32_t n, uint64_t due_ns) {
-    size_t body = body_size(conn), each = conn->worker->plan->h2_head_max;
+    size_t body = body_size(conn), each = conn->thread->plan->h2_head_max;
     if (body <= INLINE_BODY_MAX) each += LOAD_H2_HEAD_SIZE + body;
     while (n > 0) {
         uint32_t share = n < BATCH ? n : BATCH;
-        char *out = uvhttp__loop_turn_alloc(conn->worker->loop, share * each), *at = out;
+        char *out = uvhttp__loop_iteration_alloc(conn->thread->loop, share * each), *at = out;
         if (!out) return;
         for (uint32_t i = 0; i < share; i++) at = put_request(conn, due_ns, at);
-        uvhttp__loop_turn_trim(conn->worker->loop, at);
-        (void)uvhttp__stream_send_turn(&conn->stream, out, (size_t)(at - out));
+        uvhttp__loop_iteration_trim(conn->thread->loop, at);
+        (void)uvhttp__stream_send_iteration(&conn->stream, out, (size_t)(at - out));
         n -= share;
     }
     if (!uvhttp__list_empty(&conn->h2->uploads)) load_h2_send_bodies(conn);

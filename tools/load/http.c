@@ -7,20 +7,20 @@
 /* --- sending --- */
 
 static void send_requests(load_conn_t *conn, uint32_t n, uint64_t due_ns) {
-    load_worker_t *worker = conn->worker;
-    if (worker->options->echo) {
+    load_thread_t *thread = conn->thread;
+    if (thread->options->echo) {
         load_echo_send(conn, n, due_ns);
         return;
     }
-    if (worker->plan->request_count > 1) {
+    if (thread->plan->request_count > 1) {
         while (n-- > 0) {
-            load_request_t *request = load_worker_next_request(worker);
+            load_request_t *request = load_thread_next_request(thread);
             load_conn_add_flight(conn, request, due_ns);
             load_conn_send_bytes(conn, request->data, request->size);
         }
         return;
     }
-    load_request_t *request = worker->plan->requests;
+    load_request_t *request = thread->plan->requests;
     while (n > 0) { /* several of a pipeline stand in one piece of memory */
         uint32_t share = n < request->copies ? n : request->copies;
         for (uint32_t i = 0; i < share; i++) load_conn_add_flight(conn, request, due_ns);
@@ -31,26 +31,26 @@ static void send_requests(load_conn_t *conn, uint32_t n, uint64_t due_ns) {
 
 /* --- receiving --- */
 
-static void begin_answer(load_conn_t *conn) {
+static void begin_response(load_conn_t *conn) {
     uvhttp__http1_response_begin(&conn->response, load_conn_oldest(conn)->request->is_head);
     conn->reading = true;
 }
 
-static void answered(load_conn_t *conn) {
+static void responded(load_conn_t *conn) {
     const uvhttp__http1_response_head_t *head = &conn->response.head;
     load_flight_t *flight = load_conn_oldest(conn);
     flight->status = (uint16_t)head->status;
     flight->has_length = head->has_length;
     flight->length = head->length;
     conn->reading = false;
-    load_answer_check(conn, flight);
+    load_response_check(conn, flight);
     load_conn_take_flight(conn, flight);
 }
 
 static void add_body(const load_conn_t *conn, uvhttp_str_t run) {
     const uvhttp__http1_response_head_t *head = &conn->response.head;
-    load_answer_add_body(conn, load_conn_oldest(conn), run.data, run.size,
-                         head->has_length && run.size == head->length);
+    load_response_add_body(conn, load_conn_oldest(conn), run.data, run.size,
+                           head->has_length && run.size == head->length);
 }
 
 static void receive(load_conn_t *conn, const char *data, size_t size) {
@@ -58,10 +58,10 @@ static void receive(load_conn_t *conn, const char *data, size_t size) {
     uvhttp_str_t body;
     while (size > 0 && conn->state == LOAD_CONN_ONLINE) {
         if (conn->in_flight == 0) {
-            load_conn_fail(conn, LOAD_ERROR_protocol, false, "bytes behind the answer");
+            load_conn_fail(conn, LOAD_ERROR_protocol, false, "bytes behind the response");
             return;
         }
-        if (!conn->reading) begin_answer(conn);
+        if (!conn->reading) begin_response(conn);
         int code = uvhttp__http1_response_feed(&conn->response, data, size, &consumed, &body);
         data += consumed;
         size -= consumed;
@@ -72,14 +72,14 @@ static void receive(load_conn_t *conn, const char *data, size_t size) {
             return;
         }
         bool close = conn->response.head.close;
-        answered(conn);
+        responded(conn);
         if (load_conn_ends(conn, close)) return;
     }
 }
 
 static bool end(load_conn_t *conn) {
     if (!conn->reading || uvhttp__http1_response_end(&conn->response) != 0) return false;
-    answered(conn);
+    responded(conn);
     return true;
 }
 

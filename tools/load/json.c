@@ -8,7 +8,7 @@ static void print_text(FILE *out, const char *text) {
         if (*c == '"' || *c == '\\')
             fprintf(out, "\\%c", *c);
         else if (*c < ' ' || *c >= 127)
-            fprintf(out, "\\u%04x", *c); /* a byte of who knows which encoding: Latin-1 can not fail */
+            fprintf(out, "\\u%04x", *c); /* a byte of who knows which encoding: Latin-1 cannot fail */
         else
             fputc(*c, out);
     }
@@ -97,13 +97,13 @@ static void print_results(const load_result_t *result, FILE *out) {
     double elapsed = load_elapsed_s(result), per_second = elapsed > 0 ? 1 / elapsed : 0;
     fprintf(out, ",\n  \"results\": {\"elapsed_s\": %.9g", elapsed);
     print_count(out, "requests", stats->requests);
-    print_count(out, "answers", stats->answers);
-    print_real(out, "requests_per_second", (double)stats->answers * per_second);
+    print_count(out, "answers", stats->responses);
+    print_real(out, "requests_per_second", (double)stats->responses * per_second);
     print_count(out, "bytes", stats->bytes);
     print_real(out, "bytes_per_second", (double)stats->bytes * per_second);
-    print_count(out, "unanswered", stats->unanswered);
+    print_count(out, "unanswered", stats->pending);
     print_count(out, "connections_opened", stats->connections);
-    print_count(out, "answers_total", stats->answers_total);
+    print_count(out, "answers_total", stats->responses_total);
     const char *comma = "";
     fputs(", \"statuses\": {", out);
     for (int status = 100; status < LOAD_STATUS_MAX; status++) {
@@ -129,7 +129,7 @@ static void print_generator(const load_result_t *result, FILE *out) {
     fprintf(out, ",\n  \"generator\": {\"engine\": \"%s\"", result->engine);
     print_real(out, "cpu_user_s", (double)cpu->user_ns / 1e9);
     print_real(out, "cpu_system_s", (double)cpu->system_ns / 1e9);
-    print_real(out, "cpu_us_per_request", load_cpu_us_per_answer(result));
+    print_real(out, "cpu_us_per_request", load_cpu_us_per_response(result));
     print_real(out, "busiest_thread", result->busiest);
     print_count(out, "context_switches", cpu->switches);
     fprintf(out, ", \"saturated\": %s", result->busiest > LOAD_SATURATED ? "true" : "false");
@@ -154,7 +154,7 @@ static void print_samples(const load_result_t *result, FILE *out) {
     for (uint32_t i = 0; i < result->sample_count; i++) {
         const load_sample_t *sample = &result->samples[i];
         fprintf(out, "%s\n    {\"at_s\": %.6f, \"seconds\": %.6f", i > 0 ? "," : "", sample->at_s, sample->seconds);
-        print_count(out, "answers", sample->answers);
+        print_count(out, "answers", sample->responses);
         print_count(out, "errors", sample->errors);
         print_real(out, "mean", sample->mean_ns);
         print_count(out, "p50", sample->p50_ns);
@@ -172,7 +172,7 @@ static void print_stages(const load_result_t *result, FILE *out) {
         const load_stage_t *stage = &result->options->stages.items[i];
         const load_stage_stats_t *stats = &result->stats->stages[i];
         const uvhttp__histogram_t *latency = &stats->latency;
-        fprintf(out, "%s\n    {\"begin_s\": %.9g", comma, (double)stage->begin_ns / 1e9);
+        fprintf(out, "%s\n    {\"begin_s\": %.9g", comma, (double)stage->start_ns / 1e9);
         comma = ",";
         print_real(out, "duration_s", (double)stage->duration_ns / 1e9);
         print_real(out, "rate_begin", stage->rate_begin);

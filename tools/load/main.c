@@ -47,7 +47,7 @@ static bool write_file(const outcome_t *outcome, const char *option, const char 
         if (fclose(out) == 0 && ok && rename(draft, path) == 0) return true;
         unlink(draft);
     }
-    fprintf(stderr, "uvhttp-load: --%s %s: can not be written: %s\n", option, path, strerrordesc_np(errno));
+    fprintf(stderr, "uvhttp-load: --%s %s: cannot be written: %s\n", option, path, strerrordesc_np(errno));
     return false;
 }
 
@@ -95,9 +95,9 @@ static int judge(const load_result_t *result) {
                 (unsigned long long)errors);
         return LOAD_ERROR;
     }
-    if (stats->answers == 0 || stats->answers < options->requests) {
-        fprintf(stderr, "uvhttp-load: %llu answers in the time given: a longer one (-d)?\n",
-                (unsigned long long)stats->answers);
+    if (stats->responses == 0 || stats->responses < options->requests) {
+        fprintf(stderr, "uvhttp-load: %llu responses in the time given: a longer one (-d)?\n",
+                (unsigned long long)stats->responses);
         return LOAD_ERROR;
     }
     return LOAD_OK;

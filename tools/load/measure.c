@@ -2,13 +2,13 @@
 #include "load/measure.h"
 
 #include "load/progress.h"
-#include "load/worker.h"
+#include "load/thread.h"
 
 static double busiest_thread(const load_run_t *run) {
     double most = 0;
-    for (uint32_t i = 0; i < run->worker_count; i++) {
-        const load_stats_t *stats = &run->workers[i].stats;
-        double elapsed = (double)(stats->end_ns - stats->begin_ns);
+    for (uint32_t i = 0; i < run->thread_count; i++) {
+        const load_stats_t *stats = &run->threads[i].stats;
+        double elapsed = (double)(stats->end_ns - stats->start_ns);
         double share = elapsed > 0 ? (double)(stats->cpu.user_ns + stats->cpu.system_ns) / elapsed : 0;
         if (share > most) most = share;
     }
@@ -30,9 +30,9 @@ int load_measure(load_measurement_t *measurement, load_plan_t *plan, FILE *hdr_l
     }
     if (code == 0) code = load_run(&run, err);
     if (code == 0) {
-        for (uint32_t i = 0; i < run.worker_count; i++) load_stats_merge(&measurement->stats, &run.workers[i].stats);
+        for (uint32_t i = 0; i < run.thread_count; i++) load_stats_merge(&measurement->stats, &run.threads[i].stats);
         measurement->warmup = run.warmup;
-        measurement->engine = uvhttp__loop_engine_name(run.workers[0].loop);
+        measurement->engine = uvhttp__loop_engine_name(run.threads[0].loop);
         measurement->busiest = busiest_thread(&run);
         measurement->interrupted = run.interrupted;
     }

@@ -231,18 +231,18 @@ char *load_read_file(const char *path, size_t *size) {
     FILE *file = fopen(path, "rb");
     if (!file) return NULL;
     char *data = NULL;
-    size_t used = 0, room = 0;
+    size_t used = 0, space = 0;
     for (;;) {
-        if (room - used < 2) {
-            room = room ? room * 2 : 16384;
-            char *more = room <= BODY_MAX_BYTES ? uvhttp__realloc(data, room) : NULL;
+        if (space - used < 2) {
+            space = space ? space * 2 : 16384;
+            char *more = space <= BODY_MAX_BYTES ? uvhttp__realloc(data, space) : NULL;
             if (!more) {
                 errno = EFBIG;
                 break;
             }
             data = more;
         }
-        size_t got = fread(data + used, 1, room - used - 1, file);
+        size_t got = fread(data + used, 1, space - used - 1, file);
         used += got;
         if (got > 0) continue;
         if (ferror(file)) break;
@@ -267,14 +267,14 @@ static bool set_body(parser_t *parser, const char *text, bool is_file) {
     else if ((options->body = uvhttp__malloc(options->body_size + 1)))
         memcpy(options->body, text, options->body_size + 1);
     if (options->body) return true;
-    return refuse(parser, "--%s %s: can not be read: %s", parser->name, is_file ? text : "", strerror(errno));
+    return refuse(parser, "--%s %s: cannot be read: %s", parser->name, is_file ? text : "", strerror(errno));
 }
 
 static bool set_expected_body(parser_t *parser, const char *path) {
     load_options_t *options = parser->options;
     size_t size;
     char *data = load_read_file(path, &size);
-    if (!data) return refuse(parser, "--expect-body %s: can not be read: %s", path, strerror(errno));
+    if (!data) return refuse(parser, "--expect-body %s: cannot be read: %s", path, strerror(errno));
     options->expects_hash = options->expects_length = true;
     options->expect_hash = XXH64(data, size, 0);
     options->expect_length = size;
@@ -290,7 +290,7 @@ static bool choose(parser_t *parser, const char *text, const char *first, const 
 
 static bool set_engine(parser_t *parser, const char *text) {
     if (uvhttp__engine_parse(text, &parser->options->engine) == 0) return true;
-    return refuse(parser, "--engine %s: expected auto, uring or libuv", text);
+    return refuse(parser, "--engine %s: expected auto, uring or epoll", text);
 }
 
 static bool set_method(parser_t *parser, const char *text) {

@@ -182,7 +182,7 @@ static int add_file(load_plan_t *plan, FILE *err) {
     size_t size;
     char *text = load_read_file(path, &size);
     if (!text) {
-        fprintf(err, "uvhttp-load: --urls %s: can not be read: %s\n", path, strerrordesc_np(errno));
+        fprintf(err, "uvhttp-load: --urls %s: cannot be read: %s\n", path, strerrordesc_np(errno));
         return LOAD_USAGE;
     }
     int code = 0;

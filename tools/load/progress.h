@@ -9,8 +9,8 @@ FILE *load_progress_stream(void);
 
 /* Before the window. */
 void load_progress_wait(FILE *out, const char *what);
-/* After a second; `answers` and `errors` are those of the whole run so far. */
-void load_progress_show(FILE *out, const load_options_t *options, const load_sample_t *sample, uint64_t answers,
+/* After a second; `responses` and `errors` are those of the whole run so far. */
+void load_progress_show(FILE *out, const load_options_t *options, const load_sample_t *sample, uint64_t responses,
                         uint64_t errors);
 void load_progress_clear(FILE *out);
 

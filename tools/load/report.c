@@ -7,13 +7,13 @@
 #include "load/units.h"
 
 double load_elapsed_s(const load_result_t *result) {
-    return (double)(result->stats->end_ns - result->stats->begin_ns) / 1e9;
+    return (double)(result->stats->end_ns - result->stats->start_ns) / 1e9;
 }
 
-double load_cpu_us_per_answer(const load_result_t *result) {
+double load_cpu_us_per_response(const load_result_t *result) {
     const load_stats_t *stats = result->stats;
     double ns = (double)(stats->cpu.user_ns + stats->cpu.system_ns);
-    return stats->answers ? ns / 1000 / (double)stats->answers : 0;
+    return stats->responses ? ns / 1000 / (double)stats->responses : 0;
 }
 
 double load_waiting_share(const load_result_t *result) {
@@ -90,7 +90,7 @@ static void print_errors(const load_result_t *result, FILE *out) {
 static void print_generator(const load_result_t *result, FILE *out) {
     const load_stats_t *stats = result->stats;
     fprintf(out, "  Generator: %.2f us of CPU per request, busiest thread %.0f%%, %llu context switches\n",
-            load_cpu_us_per_answer(result), result->busiest * 100, (unsigned long long)stats->cpu.switches);
+            load_cpu_us_per_response(result), result->busiest * 100, (unsigned long long)stats->cpu.switches);
     if (result->busiest > LOAD_SATURATED)
         fputs("  The generator was saturated: these figures are its own, not the server's; more threads (-t) if there "
               "are processors\n",
@@ -149,7 +149,7 @@ static void print_slo(const load_result_t *result, FILE *out) {
         }
         fprintf(out, "  SLO %-16s %s: %s\n", objective->text,
                 load_objective_met(objective, result->stats, elapsed) ? "met" : "MISSED",
-                result->stats->answers ? text : "no response");
+                result->stats->responses ? text : "no response");
     }
 }
 
@@ -196,7 +196,7 @@ void load_report_text(const load_result_t *result, FILE *out) {
     print_generator(result, out);
     print_slo(result, out);
     if (result->interrupted) fputs("  Interrupted: this is what there was until then\n", out);
-    fprintf(out, "Requests/sec: %10.2f\nTransfer/sec: %10s\n", (double)stats->answers * per_second,
+    fprintf(out, "Requests/sec: %10.2f\nTransfer/sec: %10s\n", (double)stats->responses * per_second,
             load_write_bytes(text, (double)stats->bytes * per_second));
     if (result->capacity) print_capacity(result->capacity, out);
 }

@@ -25,7 +25,7 @@ typedef struct load_result {
 #define LOAD_SATURATED 0.95
 
 double load_elapsed_s(const load_result_t *result);
-double load_cpu_us_per_answer(const load_result_t *result);
+double load_cpu_us_per_response(const load_result_t *result);
 /* Closed loop: the share of their time that the connections waited for answers. By Little's law near 1; what is missing
  * was spent in this program. */
 double load_waiting_share(const load_result_t *result);

@@ -10,9 +10,9 @@
 #include "obs/histogram.h"
 
 typedef struct load_sample {
-    double at_s;      /* its end, from the beginning of the window */
-    double seconds;   /* how long it is: about 1, but for the last one */
-    uint64_t answers; /* responses, and timeouts, that the histogram of latencies took in */
+    double at_s;        /* its end, from the beginning of the window */
+    double seconds;     /* how long it is: about 1, but for the last one */
+    uint64_t responses; /* responses, and timeouts, that the histogram of latencies took in */
     uint64_t errors;
     double mean_ns;
     uint64_t p50_ns, p99_ns;
@@ -23,8 +23,8 @@ typedef struct load_sampler {
     const load_options_t *options;
     load_sample_t *items;
     uint32_t count, capacity;
-    uint64_t begin_ns, last_ns; /* of the window, of the last sample; 0: not yet */
-    uint64_t errors_begin, errors_before, answers;
+    uint64_t start_ns, last_ns; /* of the window, of the last sample; 0: not yet */
+    uint64_t errors_begin, errors_before, responses;
     FILE *progress;     /* NULL: none */
     FILE *hdr_log;      /* NULL: none */
     bool hdr_failed;    /* the log lacks an interval */

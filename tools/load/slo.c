@@ -91,7 +91,7 @@ uint64_t load_slo_latency_max(const load_slo_t *slo) {
 }
 
 double load_objective_value(const load_objective_t *objective, const load_stats_t *stats, double elapsed_s) {
-    double errors = (double)load_stats_errors(stats), answers = (double)stats->answers;
+    double errors = (double)load_stats_errors(stats), responses = (double)stats->responses;
     switch (objective->metric) {
         case LOAD_METRIC_PERCENTILE:
             return (double)uvhttp__histogram_percentile(&stats->latency, objective->percentile);
@@ -99,13 +99,13 @@ double load_objective_value(const load_objective_t *objective, const load_stats_
         case LOAD_METRIC_MAX: return (double)uvhttp__histogram_max(&stats->latency);
         case LOAD_METRIC_ERRORS: return errors;
         case LOAD_METRIC_ERROR_SHARE: return load_stats_error_share(stats);
-        default: return elapsed_s > 0 ? answers / elapsed_s : 0;
+        default: return elapsed_s > 0 ? responses / elapsed_s : 0;
     }
 }
 
 bool load_objective_met(const load_objective_t *objective, const load_stats_t *stats, double elapsed_s) {
     double value = load_objective_value(objective, stats, elapsed_s);
-    if (stats->answers == 0 || stats->requests == 0) return false;
+    if (stats->responses == 0 || stats->requests == 0) return false;
     return objective->is_minimum ? value > objective->bound : value < objective->bound;
 }
 

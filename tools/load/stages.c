@@ -16,7 +16,7 @@ static const char *add_stage(load_stages_t *stages, const char *duration, const 
     if (!load_parse_rate(rate_text, &rate)) return expected;
     stage->rate_begin = stages->count > 0 ? stage[-1].rate_end : 0;
     stage->rate_end = rate;
-    stage->begin_ns = stages->duration_ns;
+    stage->start_ns = stages->duration_ns;
     stage->count_begin = stages->requests;
     stages->duration_ns += stage->duration_ns;
     stages->requests += (double)stage->duration_ns / 1e9 * (stage->rate_begin + stage->rate_end) / 2;
@@ -61,12 +61,12 @@ uint64_t load_stages_due(const load_stages_t *stages, double n, uint32_t *at) {
     if (!(n < stages->requests)) return UINT64_MAX;
     while (*at + 1 < stages->count && n >= stages->items[*at + 1].count_begin) ++*at;
     const load_stage_t *stage = &stages->items[*at];
-    return stage->begin_ns + (uint64_t)(solve(stage, n - stage->count_begin) * 1e9);
+    return stage->start_ns + (uint64_t)(solve(stage, n - stage->count_begin) * 1e9);
 }
 
 uint32_t load_stages_find(const load_stages_t *stages, uint64_t elapsed_ns) {
     uint32_t at = 0;
     for (uint32_t i = 0; i < stages->count; i++)
-        if (stages->items[i].duration_ns > 0 && stages->items[i].begin_ns <= elapsed_ns) at = i;
+        if (stages->items[i].duration_ns > 0 && stages->items[i].start_ns <= elapsed_ns) at = i;
     return at;
 }

@@ -11,7 +11,7 @@ enum { LOAD_STAGES_MAX = 32 };
 /* The rate changes linearly from rate_begin to rate_end. A stage of no duration is a step of the rate. */
 typedef struct load_stage {
     double rate_begin, rate_end; /* requests per second */
-    uint64_t begin_ns, duration_ns;
+    uint64_t start_ns, duration_ns;
     double count_begin; /* requests that are due before it */
 } load_stage_t;
 

@@ -56,12 +56,12 @@ void load_stats_merge(load_stats_t *to, const load_stats_t *from) {
         to->stages[i].errors += from->stages[i].errors;
     }
     to->requests += from->requests;
-    to->answers += from->answers;
+    to->responses += from->responses;
     to->bytes += from->bytes;
     to->timeouts_included += from->timeouts_included;
-    to->unanswered += from->unanswered;
+    to->pending += from->pending;
     to->connections += from->connections;
-    to->answers_total += from->answers_total;
+    to->responses_total += from->responses_total;
     for (size_t i = 0; i < sizeof to->statuses / sizeof *to->statuses; i++) to->statuses[i] += from->statuses[i];
     for (int kind = 0; kind < LOAD_ERROR_KINDS; kind++) {
         to->errors[kind] += from->errors[kind];
@@ -70,7 +70,7 @@ void load_stats_merge(load_stats_t *to, const load_stats_t *from) {
     to->cpu.user_ns += from->cpu.user_ns;
     to->cpu.system_ns += from->cpu.system_ns;
     to->cpu.switches += from->cpu.switches;
-    if (to->begin_ns == 0 || from->begin_ns < to->begin_ns) to->begin_ns = from->begin_ns;
+    if (to->start_ns == 0 || from->start_ns < to->start_ns) to->start_ns = from->start_ns;
     if (from->end_ns > to->end_ns) to->end_ns = from->end_ns;
 }
 
@@ -82,8 +82,8 @@ uint64_t load_stats_errors(const load_stats_t *stats) {
 
 double load_stats_error_share(const load_stats_t *stats) {
     uint64_t errors = load_stats_errors(stats);
-    uint64_t answered = stats->errors[LOAD_ERROR_status] + stats->errors[LOAD_ERROR_body]; /* these are in answers */
-    uint64_t tried = stats->answers + errors - answered;
+    uint64_t responded = stats->errors[LOAD_ERROR_status] + stats->errors[LOAD_ERROR_body]; /* these are in answers */
+    uint64_t tried = stats->responses + errors - responded;
     return errors == 0 ? 0 : tried > errors ? (double)errors / (double)tried : 1;
 }
 

@@ -7,11 +7,11 @@
 /* X(name, what it is). A request that is lost with its connection counts once, as does each failed connecting. */
 #define LOAD_ERROR_MAP(X)                                                                                              \
     X(connect, "connecting failed or took too long")                                                                   \
-    X(read, "the connection ended before the answer")                                                                  \
+    X(read, "the connection ended before the response")                                                                \
     X(write, "the connection ended while the request was being sent")                                                  \
-    X(timeout, "no answer in time")                                                                                    \
+    X(timeout, "no response in time")                                                                                  \
     X(reset, "the server reset the stream, or sent GOAWAY with an error")                                              \
-    X(protocol, "malformed answer, or bytes that nobody asked for")                                                    \
+    X(protocol, "malformed response, or bytes that nobody asked for")                                                  \
     X(status, "a status that was not expected")                                                                        \
     X(body, "a body that was not expected")
 
@@ -43,18 +43,18 @@ typedef struct load_stats {
     uvhttp__histogram_t connect; /* ns, from the attempt to the connection; of the whole run */
     uvhttp__histogram_t rates;   /* answers per second of a thread, a sample each 100 ms */
     uint64_t requests;           /* answers that the histogram of latencies holds */
-    uint64_t answers;            /* that came within the window: the throughput */
+    uint64_t responses;          /* that came within the window: the throughput */
     uint64_t bytes;              /* received within the window */
     uint64_t timeouts_included;  /* of `requests`: that have no answer and count with the time that they waited */
-    uint64_t unanswered;    /* under way when the window closed; open loop: never answered, which is an error too */
-    uint64_t connections;   /* opened in the whole run */
-    uint64_t answers_total; /* of the whole run, within the window or not */
-    uint64_t statuses[600]; /* answers within the window by status */
+    uint64_t pending;         /* under way when the window closed; open loop: never answered, which is an error too */
+    uint64_t connections;     /* opened in the whole run */
+    uint64_t responses_total; /* of the whole run, within the window or not */
+    uint64_t statuses[600];   /* answers within the window by status */
     uint64_t errors[LOAD_ERROR_KINDS];                  /* of the whole run */
     _Atomic uint64_t error_total;                       /* of all kinds; the sampler reads it meanwhile */
     char examples[LOAD_ERROR_KINDS][LOAD_EXAMPLE_SIZE]; /* the first of each kind */
     load_cpu_t cpu;                                     /* of the window */
-    uint64_t begin_ns, end_ns;                          /* the window; CLOCK_MONOTONIC */
+    uint64_t start_ns, end_ns;                          /* the window; CLOCK_MONOTONIC */
     uvhttp__histogram_t lateness; /* ns, open loop: from the due time to the sending while a connection was free: this
                                    * program's own delay */
     load_stage_stats_t *stages;   /* --stages: one for each; NULL: none */

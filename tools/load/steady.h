@@ -15,16 +15,16 @@ enum {
 
 /* Zero is how it begins. */
 typedef struct load_steady {
-    uint64_t answers[LOAD_STEADY_SLICES]; /* a ring */
+    uint64_t responses[LOAD_STEADY_SLICES]; /* a ring */
     uint64_t latency_ns[LOAD_STEADY_SLICES];
-    uint64_t answers_before, latency_ns_before; /* totals until the newest slice */
-    uint32_t slices;                            /* so far */
-    double apart;                               /* of the greater mean; 1 as long as nobody knows */
+    uint64_t responses_before, latency_ns_before; /* totals until the newest slice */
+    uint32_t slices;                              /* so far */
+    double apart;                                 /* of the greater mean; 1 as long as nobody knows */
 } load_steady_t;
 
 /* Takes another slice, as totals since the beginning: answers, and the sum of their latencies. Returns whether the
  * newest LOAD_STEADY_SLICES are steady; there have to be so many, and answers in both halves of them. */
-bool load_steady_add(load_steady_t *steady, uint64_t answers, uint64_t latency_ns);
+bool load_steady_add(load_steady_t *steady, uint64_t responses, uint64_t latency_ns);
 
 /* What --warmup auto has decided. */
 typedef struct load_warmup {

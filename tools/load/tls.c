@@ -65,7 +65,7 @@ static void handshake(tls_t *tls, load_conn_t *conn) {
     int code = flush(tls, &conn->stream);
     if (result == 1 && code == 0) {
         tls->open = true;
-        if (conn->worker->options->http2 && !chose_http2(tls))
+        if (conn->thread->options->http2 && !chose_http2(tls))
             load_conn_fail(conn, LOAD_ERROR_connect, true, "TLS: the server does not choose h2 by ALPN");
         else
             load_conn_secured(conn);
@@ -182,11 +182,11 @@ int load_tls_start(load_conn_t *conn) {
     tls_t *tls = uvhttp__calloc(1, sizeof *tls);
     if (!tls) return UVHTTP_E_NOMEM;
     tls->filter.ops = &filter_ops;
-    tls->ssl = SSL_new(conn->worker->plan->tls);
+    tls->ssl = SSL_new(conn->thread->plan->tls);
     tls->in = BIO_new(BIO_s_mem());
     tls->out = BIO_new(BIO_s_mem());
     bool bios_owned = tls->ssl && tls->in && tls->out;
-    if (!set_session(tls, conn->worker->options) ||
+    if (!set_session(tls, conn->thread->options) ||
         uvhttp__stream_set_filter(&conn->stream, &tls->filter, &stream_ops) != UVHTTP_OK) {
         if (!bios_owned) {
             BIO_free(tls->in);
@@ -213,7 +213,7 @@ void *load_tls_context_new(const load_options_t *options, FILE *err) {
     if (ok) return context;
     const char *reason = ERR_reason_error_string(ERR_peek_last_error());
     fprintf(err, "uvhttp-load: TLS%s%s: %s\n", options->ca_path ? ": --ca-file " : "",
-            options->ca_path ? options->ca_path : "", reason ? reason : "can not be used");
+            options->ca_path ? options->ca_path : "", reason ? reason : "cannot be used");
     SSL_CTX_free(context);
     return NULL;
 }

@@ -4,7 +4,7 @@
 
 #include "load/conn.h"
 
-/* What all connections share: NULL after a line on `err`, if --ca-file can not be read. Not in a build
+/* What all connections share: NULL after a line on `err`, if --ca-file cannot be read. Not in a build
  * without TLS. */
 void *load_tls_context_new(const load_options_t *options, FILE *err);
 void load_tls_context_free(void *context);

@@ -6,7 +6,7 @@
 #include "load/conn.h"
 
 static void shake(load_conn_t *conn) {
-    const load_request_t *handshake = &conn->worker->plan->handshake;
+    const load_request_t *handshake = &conn->thread->plan->handshake;
     memset(&conn->ws, 0, sizeof conn->ws);
     uvhttp__http1_response_begin(&conn->response, false);
     load_conn_send_bytes(conn, handshake->data, handshake->size);
@@ -22,9 +22,10 @@ static size_t receive_handshake(load_conn_t *conn, const char *data, size_t size
     if (code != 0 && code != UVHTTP_E_AGAIN)
         load_conn_fail(conn, LOAD_ERROR_protocol, true, uvhttp_error_message(code));
     else if (head->status != 101)
-        load_conn_fail(conn, LOAD_ERROR_status, true, "the handshake was not answered with 101");
+        load_conn_fail(conn, LOAD_ERROR_status, true, "the response to the handshake was not 101");
     else if (memcmp(head->accept, LOAD_WS_ACCEPT, sizeof head->accept) != 0)
-        load_conn_fail(conn, LOAD_ERROR_protocol, true, "the handshake was answered with a wrong Sec-WebSocket-Accept");
+        load_conn_fail(conn, LOAD_ERROR_protocol, true,
+                       "the response to the handshake had a wrong Sec-WebSocket-Accept");
     else
         load_conn_online(conn);
     return consumed;
@@ -50,7 +51,7 @@ static bool take_piece(load_conn_t *conn, const load_ws_piece_t *piece) {
         default: break;
     }
     if (!load_echo_take(conn, piece->data, piece->size)) return false;
-    if (load_conn_oldest(conn)->body_size < conn->worker->options->payload_size) {
+    if (load_conn_oldest(conn)->body_size < conn->thread->options->payload_size) {
         load_conn_fail(conn, LOAD_ERROR_body, false, "the echo is shorter than what was sent");
         return false;
     }

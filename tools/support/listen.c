@@ -19,6 +19,6 @@ int listen_with_tls(uvhttp_server_t *server, const char *address, const uvhttp_s
     uvhttp_tls_t *made = uvhttp_tls_from_config(config);
     if (!made) return UVHTTP_E_TLS_CERTIFICATE;
     int status = uvhttp_server_listen_tls(server, address, made, port);
-    uvhttp_tls_free(made); /* the server keeps it */
+    uvhttp_tls_release(made); /* the server keeps it */
     return status;
 }

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seconds", type=int, help="of each run, instead of the scenario's")
     parser.add_argument(
-        "--engine", choices=("auto", "uring", "libuv"), default="auto", help="of the server (medium-slow: libuv)"
+        "--engine", choices=("auto", "uring", "epoll"), default="auto", help="of the server (medium-slow: libuv)"
     )
     parser.add_argument("--server-cpus", help="as in 0 or 0,2-3 (default: the first)")
     network.always_default(parser)

@@ -18,7 +18,7 @@ HEADS = ("layer", "on", "us CPU/req", "user", "system", "added us", "interval", 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--engine", choices=("uring", "libuv"), default="uring")
+    parser.add_argument("--engine", choices=("uring", "epoll"), default="uring")
     parser.add_argument(
         "--rounds", type=int, default=10, help=f"in turn (default 10; below {ROUNDS_MIN} intervals say little)"
     )

@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=5, help="default 5")
     parser.add_argument("--threads", type=int, default=6, help="wrk's (default 6)")
     parser.add_argument("--connections", type=int, default=100, help="default 100")
-    parser.add_argument("--engine", choices=("auto", "uring", "libuv"), default="auto")
+    parser.add_argument("--engine", choices=("auto", "uring", "epoll"), default="auto")
     parser.add_argument("--server", type=Path, default=SERVER, help="performance_test to measure")
     network.always_default(parser)
     parser.add_argument("--server-cpus", type=numbers, default=(0,), help="default 0")
@@ -120,7 +120,7 @@ def measure(args: argparse.Namespace, made: Workspace) -> tuple[Experiment, bool
     plan = thesis.Plan(args.threads, args.connections, args.seconds, args.server_cpus, args.client_cpus, made)
     interrupted = False
     try:
-        thesis.in_turn(plan, able, [WORKLOADS[name] for name in args.workload], args.rounds, log, say)
+        thesis.in_iteration(plan, able, [WORKLOADS[name] for name in args.workload], args.rounds, log, say)
         sweep(args, plan, swept)
     except KeyboardInterrupt:
         interrupted = True

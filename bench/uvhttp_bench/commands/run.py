@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     session.add_tool_argument(parser)
-    parser.add_argument("--engine", choices=("auto", "uring", "libuv"), default="auto", help="of the server")
+    parser.add_argument("--engine", choices=("auto", "uring", "epoll"), default="auto", help="of the server")
     parser.add_argument("--io-threads", type=int, default=1, help="of the server (default 1: one CPU)")
     parser.add_argument("--server-cpus", help="as in 0 or 0,2-3 (default: the first)")
     parser.add_argument("--generator-cpus", help="default: the others")

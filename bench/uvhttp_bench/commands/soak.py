@@ -18,7 +18,7 @@ from uvhttp_bench.targets.base import serve, workspace
 from uvhttp_bench.targets.uvhttp import Uvhttp
 
 HELP = "one server under load for half an hour, or as long as you say: does its memory grow"
-MINUTES_MIN = 0.5  # less can not tell a leak from a server that warms up
+MINUTES_MIN = 0.5  # less cannot tell a leak from a server that warms up
 MIXED = "mixed"  # everything at once
 SLICES, SLICE_MIN = 60, 5.0  # runs of each of its generators, of a minute or less; seconds
 

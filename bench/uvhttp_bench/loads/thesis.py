@@ -189,7 +189,7 @@ def measure_contender(plan: Plan, contender: Contender, workloads: Sequence[Work
                     log.void.append(str(why))
 
 
-def in_turn(
+def in_iteration(
     plan: Plan,
     contenders: Sequence[Contender],
     workloads: Sequence[Workload],

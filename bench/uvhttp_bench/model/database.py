@@ -1,4 +1,4 @@
-"""Owns: the database of records, append-only: a record that is in it never changes. Triggers refuse, so that history can not
+"""Owns: the database of records, append-only: a record that is in it never changes. Triggers refuse, so that history cannot
 be tidied up. A file of SQLite, or a PostgreSQL that a team shares."""
 
 import argparse

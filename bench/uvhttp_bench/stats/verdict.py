@@ -1,5 +1,5 @@
 """Owns: what rounds of A B B A say about B. Within a round the machine's drift cancels: the effect is the mean of the two
-B less that of the two A, in logarithms. The same four figures hold a difference that the two builds can not have made,
+B less that of the two A, in logarithms. The same four figures hold a difference that the two builds cannot have made,
 (A1 - A2 + B1 - B2) / 2, which has the variance of the effect: the noise of the machine, measured in the same minutes.
 
 Two questions are kept apart: whether there is a difference (the interval leaves out 1), and whether it matters (the interval

@@ -76,8 +76,8 @@ def crate_folder(crate: str) -> Path:
         with network.outside():
             run = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise BenchError(f"the source of {crate} can not be fetched: {error}") from error
+        raise BenchError(f"the source of {crate} cannot be fetched: {error}") from error
     if run.returncode != 0:
-        raise BenchError(f"the source of {crate} can not be fetched: {reason(run.stderr)}")
+        raise BenchError(f"the source of {crate} cannot be fetched: {reason(run.stderr)}")
     packages = json.loads(run.stdout)["packages"]
     return next(Path(package["manifest_path"]).parent for package in packages if package["name"] == crate)

@@ -107,9 +107,9 @@ def build(
         with network.outside():  # cargo and others fetch what they need
             run = subprocess.run(command, capture_output=True, text=True, cwd=directory, check=False)
     except OSError as error:
-        raise BenchError(f"{name} can not be built: {error}") from error
+        raise BenchError(f"{name} cannot be built: {error}") from error
     if run.returncode != 0 or not result.exists():
-        raise BenchError(f"{name} can not be built: {reason(run.stderr + run.stdout)}")
+        raise BenchError(f"{name} cannot be built: {reason(run.stderr + run.stdout)}")
     result.touch()  # a build that found nothing to do leaves an old time
     return result
 

@@ -36,7 +36,7 @@ def known(server: Path | None = None, jvm_warmup_seconds: float = WARMUP_SECONDS
     ours: list[Target] = [
         Uvhttp(engine, program=server, name=name, sendfile=name in OURS)
         for names in (OURS, COPYING)
-        for name, engine in zip(names, ("uring", "libuv"), strict=True)
+        for name, engine in zip(names, ("uring", "epoll"), strict=True)
     ]
     others: list[Target] = [
         Nginx(), H2o(), Libh2o(), Nghttpd(), Lighttpd(), Microhttpd(), Civetweb(), Libevent(), Libwebsockets(), Tomcat(warmup_seconds=jvm_warmup_seconds), Go(), Fasthttp(), Node(), Bun(),

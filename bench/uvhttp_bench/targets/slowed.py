@@ -15,10 +15,10 @@ LIBRARY = repository.BUILD / "bench" / "self_check" / "slow_send.so"
 
 
 class Slowed(Uvhttp):
-    """On the libuv engine, which hands over each answer by a call of its own."""
+    """On the epoll engine, which hands over each answer by a call of its own."""
 
     def __init__(self, name: str, slow_ns: int, program: Path | None = None) -> None:
-        super().__init__("libuv", program=program, name=name)
+        super().__init__("epoll", program=program, name=name)
         self.slow_ns = slow_ns
 
     @property

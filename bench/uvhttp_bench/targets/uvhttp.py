@@ -62,7 +62,7 @@ class Uvhttp:
         return [*command, *scenario.options]
 
     def build_info(self) -> str:
-        """As the program gives it: a configure line can be mistyped and swallowed, the binary can not."""
+        """As the program gives it: a configure line can be mistyped and swallowed, the binary cannot."""
         try:
             done = subprocess.run([self.program, "--version"], capture_output=True, text=True, timeout=30, check=False)
         except (OSError, subprocess.TimeoutExpired):

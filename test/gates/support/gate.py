@@ -1,5 +1,5 @@
 """Owns: what the gates share: starting performance_test, clients that do exactly so many requests, one line per figure.
-A gate counts; it never looks at a clock to judge. It exits 1 when a bound is broken and 77 when this machine can not
+A gate counts; it never looks at a clock to judge. It exits 1 when a bound is broken and 77 when this machine cannot
 count (no ptrace, no valgrind), saying why."""
 import contextlib
 import os
@@ -98,7 +98,7 @@ def wait_port(process, port, log):
     sys.exit("BROKEN  the server does not listen")
 
 
-def read_answers(client, count, answer_size):
+def read_replies(client, count, answer_size):
     """Exactly `count` answers of the known size, all of them 200."""
     left = count * answer_size
     while left > 0:
@@ -128,5 +128,5 @@ def lock_step(clients, rounds, size, request=GET, per_write=1):
         for client in clients:
             client.sendall(request * per_write)
         for client in clients:
-            read_answers(client, per_write, size)
+            read_replies(client, per_write, size)
     return rounds * len(clients) * per_write

@@ -9,7 +9,7 @@
 
 static void server_settings(uvhttp_server_config_t *config, const char *engine) {
     uvhttp_server_config_default(config);
-    config->engine = strcmp(engine, "uring") == 0 ? UVHTTP_ENGINE_URING : UVHTTP_ENGINE_LIBUV;
+    config->engine = strcmp(engine, "uring") == 0 ? UVHTTP_ENGINE_URING : UVHTTP_ENGINE_EPOLL;
     config->io_threads = 1;
     config->quiet = true;
     config->handler_warn_ms = config->worker_warn_ms = 0;

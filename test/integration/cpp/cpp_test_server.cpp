@@ -108,7 +108,7 @@ static task<response> wait(request &req) {
 
 /* Ends when the writer of a named pipe has closed it; the loop waits, so that what happens meanwhile comes before the
  * answer is made. */
-static task<response> end_in_a_blocked_turn(request &req) {
+static task<response> end_in_a_blocked_iteration(request &req) {
     tracker alive;
     co_await uvhttp::sleep(1ms);
     char byte;
@@ -295,12 +295,12 @@ static task<response> keep_descriptors(request &) {
 static task<response> keep_refused(request &) {
     tracker alive;
     ends pipe(false);
-    uvhttp_watch_t other{};
-    uvhttp::check(uvhttp_watch_start(
-        &other, pipe.fds[0], UVHTTP_READABLE, [](uvhttp_watch_t *, void *) {}, nullptr));
+    uvhttp_fd_watcher_t other{};
+    uvhttp::check(uvhttp_fd_watcher_start(
+        &other, pipe.fds[0], UVHTTP_READABLE, [](uvhttp_fd_watcher_t *, void *) {}, nullptr));
     auto ready = uvhttp::readable(pipe.fds[0], 20ms);
     int code = co_await code_of(ready); /* one can wait for a descriptor */
-    uvhttp_watch_stop(&other);
+    uvhttp_fd_watcher_stop(&other);
     expect(code != UVHTTP_OK && code != UVHTTP_E_TIMEOUT, "watched twice");
     co_await sleep_whole("the timer of a wait that could not begin");
     co_return uvhttp::text(200, "kept");
@@ -427,7 +427,7 @@ static void add_throwing(uvhttp::server &server) {
                [](request &) -> task<response> { co_return uvhttp::text(200, "x").header("X-Smuggled", "a\r\nb: c"); });
 }
 
-static void add_answers(uvhttp::server &server) {
+static void add_responses(uvhttp::server &server) {
     server.get("/hello", [](request &) { return uvhttp::text(200, "Hello, World!"); });
     server.get("/buffer", [](request &req) {
         char text[64];
@@ -469,14 +469,14 @@ struct c_wait {
     uvhttp_deferred_t *deferred;
 };
 
-static void c_answer(uvhttp_response_t *res, void *) {
+static void c_response(uvhttp_response_t *res, void *) {
     static const char body[] = "the same literal, which is longer than a short string\n";
     if (res) uvhttp_response_send_static(res, 200, "text/plain; charset=utf-8", body, sizeof body - 1);
 }
 
 static void c_wake(uvhttp_timer_t *, void *user) {
     auto *wait = static_cast<c_wait *>(user);
-    uvhttp_deferred_run(wait->deferred, c_answer, nullptr);
+    uvhttp_deferred_run(wait->deferred, c_response, nullptr);
     uvhttp_deferred_release(wait->deferred);
 }
 
@@ -511,11 +511,11 @@ int main(int argc, char **argv) try {
         hooked++;
         if (req.path() == "/throw/sync") std::rethrow_exception(exception); /* must not get far */
     });
-    add_answers(server);
+    add_responses(server);
     add_throwing(server);
     add_waits(server);
     server.get("/wait", wait);
-    server.get("/block", end_in_a_blocked_turn);
+    server.get("/block", end_in_a_blocked_iteration);
     server.get("/literal", literal);
     server.get("/content", made_once);
     server.get("/at_once", at_once);

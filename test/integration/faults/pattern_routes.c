@@ -170,7 +170,7 @@ static void take_spooled(uvhttp_request_t *req, uvhttp_response_t *res, void *us
     seen_t seen = {0};
     uvhttp_str_t piece;
     int status;
-    while ((status = uvhttp_request_read_body(req, &piece, UVHTTP_BODY_FOREVER)) == UVHTTP_OK)
+    while ((status = uvhttp_request_read_body(req, &piece, UVHTTP_NEVER)) == UVHTTP_OK)
         look_at(&seen, pattern_number(req, "seed"), piece);
     if (status == UVHTTP_E_EOF)
         respond_to_body(req, res, seen.wrong ? SIZE_MAX : seen.size);

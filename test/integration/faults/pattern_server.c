@@ -183,7 +183,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "pattern_server: %s\n", message ? message : uvhttp_error_message(status));
     }
     uvhttp_server_free(the_server);
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
     pattern_routes_end();
     return status == UVHTTP_OK ? 0 : 1;
 }

@@ -24,7 +24,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build", help="build directory")
     parser.add_argument("--server", help="another pattern_server than the build's")
-    parser.add_argument("--engine", default="uring", choices=["uring", "libuv"])
+    parser.add_argument("--engine", default="uring", choices=["uring", "epoll"])
     parser.add_argument("--rule", action="append", default=[], help="FAIL_CALLS of fail_calls.c")
     parser.add_argument("--strace", action="append", default=[], metavar="INJECT", help="--inject of strace")
     parser.add_argument("--responses", type=int, default=10000)

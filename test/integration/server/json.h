@@ -49,7 +49,7 @@ static inline void json_number(json_t *json, const char *name, uint64_t value) {
 }
 
 /* Answers with what was written, and frees it when it is sent. */
-static inline void json_answer(json_t *json, uvhttp_response_t *res) {
+static inline void json_response(json_t *json, uvhttp_response_t *res) {
     if (fclose(json->out) != 0) abort();
     uvhttp_response_send_ref(res, 200, "application/json", json->text, json->size, free, json->text);
 }

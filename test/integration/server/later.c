@@ -44,7 +44,7 @@ static void count(later_t *later, int status) {
 }
 
 /* On the loop's thread. */
-static void run_answer(uvhttp_response_t *res, void *user) {
+static void run_response(uvhttp_response_t *res, void *user) {
     job_t *job = user;
     int status = UVHTTP_E_ABORTED;
     if (res && job->how == LATER_RUN) {
@@ -60,7 +60,7 @@ static void run_answer(uvhttp_response_t *res, void *user) {
     free(job);
 }
 
-static int answer_target(uvhttp_deferred_t *deferred) {
+static int respond_target(uvhttp_deferred_t *deferred) {
     if (uvhttp_deferred_aborted(deferred)) return UVHTTP_E_ABORTED;
     uvhttp_str_t target = uvhttp_request_target(uvhttp_deferred_request(deferred));
     return uvhttp_deferred_send(deferred, 200, "text/plain", target.data, target.size);
@@ -82,7 +82,7 @@ static void answer(job_t *job) {
             break;
         case LATER_RUN:
         case LATER_PIECES:
-            if (uvhttp_deferred_run(deferred, run_answer, job) == 0) return;
+            if (uvhttp_deferred_run(deferred, run_response, job) == 0) return;
             count(later, UVHTTP_E_ABORTED);
             break;
         case LATER_NOTHING: break;
@@ -90,7 +90,7 @@ static void answer(job_t *job) {
             count(later, uvhttp_deferred_text(deferred, 200, "later"));
             count(later, uvhttp_deferred_text(deferred, 200, "again"));
             break;
-        case LATER_REQUEST: count(later, answer_target(deferred)); break;
+        case LATER_REQUEST: count(later, respond_target(deferred)); break;
     }
     uvhttp_deferred_release(deferred);
     free(job);

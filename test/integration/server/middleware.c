@@ -12,7 +12,7 @@ static void deny_frames_otherwise(uvhttp_request_t *req, uvhttp_response_t *res,
     uvhttp_response_text(res, 200, "own");
 }
 
-static void no_answer(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void no_response(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)res, (void)user;
 }
 
@@ -41,7 +41,7 @@ void add_guarded_routes(uvhttp_server_t *server) {
     uvhttp_group_use(group,
                      uvhttp_cors(&(uvhttp_cors_options_t){.origins = "https://app.example", .private_network = true}));
     uvhttp_group_route(group, UVHTTP_GET, "/own", deny_frames_otherwise, NULL);
-    uvhttp_group_route(group, UVHTTP_GET, "/nothing", no_answer, NULL);
+    uvhttp_group_route(group, UVHTTP_GET, "/nothing", no_response, NULL);
     uvhttp_group_route(group, UVHTTP_GET, "/pieces", in_pieces, NULL);
     uvhttp_group_route(group, UVHTTP_GET, "/later", deferred, NULL);
 }

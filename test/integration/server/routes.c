@@ -37,7 +37,7 @@ static uint64_t number_param(uvhttp_request_t *req, const char *name, uint64_t f
     return text_param(req, name, text, sizeof text) ? strtoull(text, NULL, 10) : fallback;
 }
 
-static void answer_code(uvhttp_response_t *res, int code) {
+static void response_code(uvhttp_response_t *res, int code) {
     uvhttp_response_text(res, code == 0 ? 200 : 500, uvhttp_error_name(code));
 }
 
@@ -94,7 +94,7 @@ static void describe(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     fprintf(json.out, "],\"header_count\":%zu,\"x_first\":", uvhttp_request_header_count(req));
     json_str(&json, uvhttp_request_header(req, "X-REPEATED"));
     fputs("}", json.out);
-    json_answer(&json, res);
+    json_response(&json, res);
 }
 
 static void echo_body(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -138,7 +138,7 @@ static void copy(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uint64_t size = number_param(req, "size", 0);
     int code =
         uvhttp_response_send(res, 200, "application/octet-stream", pattern, size < STATIC_MAX ? size : STATIC_MAX);
-    if (code != 0) answer_code(res, code);
+    if (code != 0) response_code(res, code);
 }
 
 static void count_release(void *arg) {
@@ -161,11 +161,11 @@ static void send_ref(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
 static void send_content(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     uint64_t size = number_param(req, "size", 0);
-    uvhttp_content_t *content;
-    int code = uvhttp_content_new(pattern, size < STATIC_MAX ? size : STATIC_MAX, &content);
-    if (code == 0) code = uvhttp_response_send_content(res, 200, "application/octet-stream", content);
-    uvhttp_content_release(content);
-    if (code != 0) answer_code(res, code);
+    uvhttp_shared_body_t *content;
+    int code = uvhttp_shared_body_new(pattern, size < STATIC_MAX ? size : STATIC_MAX, &content);
+    if (code == 0) code = uvhttp_response_send_shared_body(res, 200, "application/octet-stream", content);
+    uvhttp_shared_body_release(content);
+    if (code != 0) response_code(res, code);
 }
 
 static void send_file(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -173,7 +173,7 @@ static void send_file(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
     char path[512];
     int code = UVHTTP_E_INVALID;
     if (!text_param(req, "path", path, sizeof path)) {
-        answer_code(res, code);
+        response_code(res, code);
         return;
     }
     if (uvhttp_request_query_param(req, "offset", NULL)) {
@@ -192,7 +192,7 @@ static void empty(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_str_t id = uvhttp_request_param(req, "id");
     if (id.size < sizeof code) memcpy(code, id.data, id.size);
     int status = uvhttp_response_empty(res, (int)strtol(code, NULL, 10));
-    if (status != 0) answer_code(res, status);
+    if (status != 0) response_code(res, status);
 }
 
 static void redirect(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -200,7 +200,7 @@ static void redirect(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     char to[256] = "/";
     text_param(req, "to", to, sizeof to);
     int status = uvhttp_response_redirect(res, (int)number_param(req, "status", 302), to);
-    if (status != 0) answer_code(res, status);
+    if (status != 0) response_code(res, status);
 }
 
 /* Every query parameter as a header of the answer; the body is the codes, a line each. */
@@ -223,7 +223,7 @@ static void nothing(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)res, (void)user;
 }
 
-static void answer_and_close(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void respond_and_close(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     uvhttp_response_text(res, 200, "bye");
     uvhttp_response_close(res);
@@ -316,7 +316,7 @@ static void counters(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     json_number(&json, "test_done_ok", atomic_load(&app.done_ok));
     json_number(&json, "test_done_aborted", atomic_load(&app.done_aborted));
     fprintf(json.out, "\"test_pid\":%d}", (int)getpid());
-    json_answer(&json, res);
+    json_response(&json, res);
 }
 
 static void metrics(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -341,7 +341,7 @@ static void metrics(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     fprintf(json.out, "\"engine\":\"%s\",\"reason\":", engine ? engine : "");
     json_str(&json, (uvhttp_str_t){reason ? reason : "", reason ? strlen(reason) : 0});
     fprintf(json.out, ",\"thread\":%d}", (int)gettid());
-    json_answer(&json, res);
+    json_response(&json, res);
 }
 
 static void stop(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -453,7 +453,7 @@ void add_routes(uvhttp_server_t *server, later_t *later) {
     uvhttp_get(server, "/redirect", redirect, NULL);
     uvhttp_get(server, "/headers", headers, NULL);
     uvhttp_get(server, "/nothing", nothing, NULL);
-    uvhttp_get(server, "/close", answer_and_close, NULL);
+    uvhttp_get(server, "/close", respond_and_close, NULL);
     uvhttp_get(server, "/pieces", pieces, NULL);
     uvhttp_get(server, "/later", wait_for_it, NULL);
     uvhttp_post(server, "/later", wait_for_it, NULL);

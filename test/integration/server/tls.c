@@ -87,7 +87,7 @@ static void about(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     fputs("\"subject\":", json.out);
     json_str(&json, (uvhttp_str_t){subject, subject ? strlen(subject) : 0});
     fputc('}', json.out);
-    json_answer(&json, res);
+    json_response(&json, res);
 }
 
 /* Blocks the loop, which a real program must not. */
@@ -109,5 +109,5 @@ void tls_routes(uvhttp_server_t *server) {
 }
 
 void tls_free(void) {
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
 }

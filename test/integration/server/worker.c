@@ -36,7 +36,7 @@ static void count(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     uvhttp_str_t piece;
     unsigned long long bytes = 0;
-    while (uvhttp_request_read_body(req, &piece, UVHTTP_BODY_FOREVER) == UVHTTP_OK) bytes += piece.size;
+    while (uvhttp_request_read_body(req, &piece, UVHTTP_NEVER) == UVHTTP_OK) bytes += piece.size;
     char text[32];
     snprintf(text, sizeof text, "%llu", bytes);
     uvhttp_response_text(res, 200, text);

@@ -127,13 +127,13 @@ static void start_count(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user
 static void fill(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
     (void)message, (void)user;
     static char piece[10000];
-    int status, taken = 0, pressed = 0;
+    int status, consumed = 0, pressed = 0;
     while ((status = uvhttp_ws_send(ws, UVHTTP_WS_BINARY, piece, sizeof piece)) == 0 || status == UVHTTP_E_AGAIN) {
-        taken++;
+        consumed++;
         pressed += status == UVHTTP_E_AGAIN;
     }
     if (status != UVHTTP_E_LIMIT || uvhttp_ws_queued(ws) == 0) abort();
-    uvhttp_ws_set_data(ws, (void *)(intptr_t)(taken * 1000 + pressed));
+    uvhttp_ws_set_data(ws, (void *)(intptr_t)(consumed * 1000 + pressed));
 }
 
 static void say_drained(uvhttp_ws_t *ws, void *user) {

@@ -33,7 +33,7 @@ static void expect_date(int64_t seconds) {
         fail_msg("%" PRId64 ": expected %s, got %.29s", seconds, expected, out);
 }
 
-static void test_date_against_strftime_for_every_day_of_ten_thousand_years(void **state) {
+static void test_date_against_strftime_forevery_day_of_ten_thousand_years(void **state) {
     (void)state;
     const int64_t first = INT64_C(-62167219200), last = INT64_C(253402300799);
     for (int64_t day = first; day < last; day += 86400) expect_date(day + (day / 86400 % 86400 + 86400) % 86400);
@@ -122,7 +122,7 @@ static void test_what_is_no_date_is_refused(void **state) {
 }
 
 int main(void) {
-    return RUN_TESTS(test_date_against_strftime_for_every_day_of_ten_thousand_years,
+    return RUN_TESTS(test_date_against_strftime_forevery_day_of_ten_thousand_years,
                      test_date_out_of_range_is_the_nearest_in_range, test_the_three_forms_are_read,
                      test_what_is_written_can_be_read, test_what_is_no_date_is_refused);
 }

@@ -35,7 +35,7 @@ static void test_known_codes_say_what_they_are(void **state) {
     assert_string_equal(uvhttp_error_message(UVHTTP_OK), "success");
 }
 
-static void test_unknown_codes_are_answered_too(void **state) {
+static void test_unknown_codes_are_acknowledged_too(void **state) {
     (void)state;
     static const int codes[] = {1, -99, -9999, INT32_MAX, INT32_MIN};
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
@@ -51,5 +51,5 @@ static void test_unknown_codes_are_answered_too(void **state) {
 
 int main(void) {
     return RUN_TESTS(test_every_code_has_name_message_and_status, test_known_codes_say_what_they_are,
-                     test_unknown_codes_are_answered_too);
+                     test_unknown_codes_are_acknowledged_too);
 }

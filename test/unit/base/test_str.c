@@ -35,7 +35,7 @@ static bool slow_equal_nocase(const char *a, const char *b, size_t size) {
     return true;
 }
 
-static void test_nocase_agrees_with_the_plain_loop_for_every_pair_of_bytes_at_every_place(void **state) {
+static void test_nocase_agrees_with_the_plain_loop_forevery_pair_of_bytes_at_every_place(void **state) {
     (void)state;
     for (size_t size = 1; size <= 20; size++) {
         for (size_t place = 0; place < size; place++) {
@@ -201,7 +201,7 @@ static void test_write_decimal_against_printf(void **state) {
 
 int main(void) {
     return RUN_TESTS(test_equal_compares_size_and_bytes,
-                     test_nocase_agrees_with_the_plain_loop_for_every_pair_of_bytes_at_every_place,
+                     test_nocase_agrees_with_the_plain_loop_forevery_pair_of_bytes_at_every_place,
                      test_nocase_reads_nothing_outside, test_lower_changes_upper_case_letters_only, test_starts_with,
                      test_trim_takes_space_and_tab_only, test_parse_u64_takes_digits_up_to_the_maximum,
                      test_parse_u64_refuses_overflow_and_everything_else, test_write_decimal_against_printf,

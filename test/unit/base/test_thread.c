@@ -10,7 +10,7 @@
 #include "base/thread.h"
 #include "support/run.h"
 
-static void *tell_mask(void *arg) {
+static void *report_mask(void *arg) {
     pthread_sigmask(SIG_BLOCK, NULL, arg);
     return NULL;
 }
@@ -19,7 +19,7 @@ static sigset_t mask_of_a_thread(void) {
     sigset_t mask;
     pthread_t thread;
     sigemptyset(&mask);
-    assert_true(uvhttp__thread_start(&thread, tell_mask, &mask));
+    assert_true(uvhttp__thread_start(&thread, report_mask, &mask));
     assert_int_equal(pthread_join(thread, NULL), 0);
     return mask;
 }

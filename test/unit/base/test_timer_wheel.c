@@ -182,7 +182,7 @@ static void test_one_advance_expires_in_order_of_deadlines(void **state) {
     for (int i = 0; i < 9; i++) assert_ptr_equal(fired[i], &timers[order[i]]);
 }
 
-static void test_clock_that_goes_back_is_taken_as_standing(void **state) {
+static void test_clock_that_goes_back_is_treated_as_standing(void **state) {
     (void)state;
     uvhttp__timer_t timer;
     uvhttp__timer_init(&timer, record_kind);
@@ -356,7 +356,7 @@ static void test_timer_that_is_due_is_not_delayed_by_an_earlier_deadline(void **
 
 /* --- no more than so many at once --- */
 
-static void test_no_more_than_so_many_expire_in_an_advance_and_none_out_of_turn(void **state) {
+static void test_no_more_than_so_many_expire_in_an_advance_and_none_out_of_order(void **state) {
     (void)state;
     uvhttp__timer_t timers[7];
     static const uint64_t deadlines[] = {1010, 1010, 1010, 1012, 1100, 1100, 1200};
@@ -588,7 +588,7 @@ int main(void) {
         cmocka_unit_test_setup(test_earlier_deadline_moves_at_once, setup),
         cmocka_unit_test_setup(test_stopped_timer_does_not_expire, setup),
         cmocka_unit_test_setup(test_one_advance_expires_in_order_of_deadlines, setup),
-        cmocka_unit_test_setup(test_clock_that_goes_back_is_taken_as_standing, setup),
+        cmocka_unit_test_setup(test_clock_that_goes_back_is_treated_as_standing, setup),
         cmocka_unit_test_setup(test_never_is_never, setup),
         cmocka_unit_test_setup(test_a_time_from_now_is_rounded_up_to_a_tick_and_no_further, setup),
         cmocka_unit_test_setup(test_milliseconds_are_whole_ticks, setup),
@@ -598,7 +598,7 @@ int main(void) {
         cmocka_unit_test_setup(test_callback_may_free_itself_and_others, setup),
         cmocka_unit_test_setup(test_callback_may_put_off_another_that_is_due, setup),
         cmocka_unit_test_setup(test_timer_that_is_due_is_not_delayed_by_an_earlier_deadline, setup),
-        cmocka_unit_test_setup(test_no_more_than_so_many_expire_in_an_advance_and_none_out_of_turn, setup),
+        cmocka_unit_test_setup(test_no_more_than_so_many_expire_in_an_advance_and_none_out_of_order, setup),
         cmocka_unit_test_setup(test_what_is_left_over_can_be_put_off_and_stopped, setup),
         cmocka_unit_test_setup(test_what_is_left_over_goes_before_what_was_set_to_the_past_since, setup),
         cmocka_unit_test_setup(test_those_that_are_set_to_the_past_again_and_again_do_not_hold_up_the_others, setup),

@@ -28,8 +28,8 @@ static const struct range {
     {"chunk_extension_max", NULL, "0", "1048576", "1048577"},
     {"trailer_size_max", NULL, "0", "1048576", "1048577"},
     {"request_memory_max", "4095", "4096", "4611686018427387903", "4611686018427387904"},
-    {"keepalive_requests", NULL, "0", "4294967295", "4294967296"},
-    {"turn_requests_max", "0", "1", "4294967295", "4294967296"},
+    {"keepalive_requests_max", NULL, "0", "4294967295", "4294967296"},
+    {"iteration_requests_max", "0", "1", "4294967295", "4294967296"},
     {"worker_threads", "0", "1", "16384", "16385"},
     {"max_backlog", "0", "1", "10000000", "10000001"},
     {"worker_idle_timeout", NULL, "0", "604800", "604801"},
@@ -42,7 +42,7 @@ static const struct range {
     {"spool_size_max", NULL, "0", "9223372036854775807", "9223372036854775808"},
     {"tls_handshake_timeout", "0", "1", "3600", "3601"},
     {"tls_ticket_period", "0", "1", "604800", "604801"},
-    {"max_connections_per_address", NULL, "0", "10000000", "10000001"},
+    {"connections_per_address_max", NULL, "0", "10000000", "10000001"},
     {"descriptors_reserved", NULL, "0", "1000000", "1000001"},
 };
 #define RANGE_COUNT (sizeof ranges / sizeof *ranges)
@@ -168,7 +168,7 @@ static void test_words_are_understood_and_others_refused(void **state) {
     assert_false(config.quiet);
     assert_int_equal(config.performance.log_level, UVHTTP_LOG_LEVEL_ERROR);
     assert_false(config.performance.enable_statistics);
-    expect_refused("engine", "epoll", "auto, uring or libuv");
+    expect_refused("engine", "epoll", "auto, uring or epoll");
     expect_refused("half_close", "2", "true or false");
     expect_refused("log_level", "loud", "debug, info, warn, error or none");
 }
@@ -209,7 +209,7 @@ static void test_check_and_new_refuse_what_was_written_directly(void **state) {
 }
 
 /* A program that was compiled with a shorter structure: nothing beyond its end is read or written (ASan sees it). */
-static void test_an_older_structure_is_taken_as_long_as_it_is(void **state) {
+static void test_an_older_structure_is_read_as_long_as_it_is(void **state) {
     (void)state;
     volatile size_t size = offsetof(uvhttp_server_config_t, drain_timeout); /* gcc must not know */
     uvhttp_server_config_t *config = malloc(size);
@@ -248,7 +248,7 @@ static void test_the_environment_chooses_the_engine_of_auto_only(void **state) {
     uvhttp_server_config_default(&config);
     setenv("UVHTTP_ENGINE", "epoll", 1);
     assert_null(uvhttp_server_new(&config));
-    config.engine = UVHTTP_ENGINE_LIBUV;
+    config.engine = UVHTTP_ENGINE_EPOLL;
     uvhttp_server_t *server = uvhttp_server_new(&config);
     assert_non_null(server);
     uvhttp_server_free(server);
@@ -308,7 +308,7 @@ int main(void) {
         cmocka_unit_test(test_words_are_understood_and_others_refused),
         cmocka_unit_test(test_unknown_names_are_refused_by_name),
         cmocka_unit_test(test_check_and_new_refuse_what_was_written_directly),
-        cmocka_unit_test(test_an_older_structure_is_taken_as_long_as_it_is),
+        cmocka_unit_test(test_an_older_structure_is_read_as_long_as_it_is),
         cmocka_unit_test(test_a_newer_or_missing_size_is_refused),
         cmocka_unit_test(test_the_environment_chooses_the_engine_of_auto_only),
 #if !UVHTTP_WITH_YAML

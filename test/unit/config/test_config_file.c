@@ -51,7 +51,7 @@ static void expect_refused(const char *text, const char *lines) {
     expect_bytes_refused(text, strlen(text), lines);
 }
 
-static void test_fields_are_taken_and_others_stay(void **state) {
+static void test_fields_are_applied_and_others_stay(void **state) {
     (void)state;
     uvhttp_server_config_t config;
     uvhttp_server_config_default(&config);
@@ -63,7 +63,7 @@ static void test_fields_are_taken_and_others_stay(void **state) {
     assert_int_equal(load_text(&config, text, message, sizeof message), UVHTTP_OK);
     assert_string_equal(message, "");
     assert_int_equal(config.io_threads, 3);
-    assert_int_equal(config.engine, UVHTTP_ENGINE_LIBUV);
+    assert_int_equal(config.engine, UVHTTP_ENGINE_EPOLL);
     assert_int_equal(config.keepalive_timeout, 0);
     assert_true(config.half_close);
     assert_int_equal(config.performance.log_level, UVHTTP_LOG_LEVEL_ERROR);
@@ -88,7 +88,7 @@ static void test_a_file_that_says_nothing_changes_nothing(void **state) {
     }
 }
 
-static void test_unknown_names_are_told_with_the_nearest(void **state) {
+static void test_unknown_names_are_reported_with_the_nearest(void **state) {
     (void)state;
     expect_refused("io_threads: 2\nmax_conections: 5\n",
                    "2:1: there is no field \"max_conections\", did you mean \"max_connections\"?");
@@ -111,7 +111,7 @@ static void test_unknown_names_are_told_with_the_nearest(void **state) {
                    "e\"");
 }
 
-static void test_wrong_values_are_told_with_what_is_expected(void **state) {
+static void test_wrong_values_are_reported_with_what_is_expected(void **state) {
     (void)state;
     expect_refused("keepalive_timeout: 604801", "1:20: keepalive_timeout is \"604801\": expected 0..604800 seconds");
     expect_refused("keepalive_timeout: 1m", "1:20: keepalive_timeout is \"1m\": expected 0..604800 seconds");
@@ -124,12 +124,12 @@ static void test_wrong_values_are_told_with_what_is_expected(void **state) {
     expect_refused("backlog: \"5\"", "1:10: backlog is the text \"5\": expected 1..65535, without quotes");
     expect_refused("half_close: 'yes'", "1:13: half_close is the text \"yes\": expected true or false, without quotes");
     expect_refused("half_close: maybe", "1:13: half_close is \"maybe\": expected true or false");
-    expect_refused("engine: epoll", "1:9: engine is \"epoll\": expected auto, uring or libuv");
-    expect_refused("engine: \"libuv\\0x\"", "1:9: engine has a NUL in it: expected auto, uring or libuv");
+    expect_refused("engine: poll", "1:9: engine is \"poll\": expected auto, uring or epoll");
+    expect_refused("engine: \"libuv\\0x\"", "1:9: engine has a NUL in it: expected auto, uring or epoll");
     expect_refused("read_buffer_count: 65", "1:20: read_buffer_count is \"65\": expected 8..32768, a power of two");
     expect_refused("backlog: [5, 6]\nengine: {libuv: 1}\nquiet: 7",
                    "1:10: backlog is a list: expected 1..65535\n"
-                   "2:9: engine is a mapping: expected auto, uring or libuv\n"
+                   "2:9: engine is a mapping: expected auto, uring or epoll\n"
                    "3:8: quiet is \"7\": expected true or false");
     expect_refused("performance: 5\nbacklog: 0",
                    "1:14: performance is no mapping: its fields stand below it, indented\n"
@@ -140,7 +140,7 @@ static void test_wrong_values_are_told_with_what_is_expected(void **state) {
                    "1..65535");
 }
 
-static void test_what_is_set_twice_is_told_with_both_lines(void **state) {
+static void test_what_is_set_twice_is_reported_with_both_lines(void **state) {
     (void)state;
     expect_refused("backlog: 5\nquiet: true\nbacklog: 6\n", "3:1: backlog is set twice, first in line 1");
     expect_refused("performance: {}\nperformance: {log_level: info}\n",
@@ -151,18 +151,18 @@ static void test_what_is_set_twice_is_told_with_both_lines(void **state) {
 
 static void test_what_no_configuration_needs_is_refused(void **state) {
     (void)state;
-    expect_refused("backlog: &many 5\n", "1:10: anchors and aliases are not taken: write the value");
-    expect_refused("backlog: 5\nio_threads: *many\n", "2:13: anchors and aliases are not taken: write the value");
-    expect_refused("*many : 5\n", "1:1: anchors and aliases are not taken: write the value");
-    expect_refused("backlog: !!int 5\n", "1:10: tags are not taken: write the value alone");
-    expect_refused("backlog: !!python/object:os.system 5\n", "1:10: tags are not taken: write the value alone");
+    expect_refused("backlog: &many 5\n", "1:10: anchors and aliases are not supported: write the value");
+    expect_refused("backlog: 5\nio_threads: *many\n", "2:13: anchors and aliases are not supported: write the value");
+    expect_refused("*many : 5\n", "1:1: anchors and aliases are not supported: write the value");
+    expect_refused("backlog: !!int 5\n", "1:10: tags are not supported: write the value alone");
+    expect_refused("backlog: !!python/object:os.system 5\n", "1:10: tags are not supported: write the value alone");
     expect_refused("backlog: 5\n---\nbacklog: 6\n", "2:1: a second document: a file is one");
     expect_refused("- backlog\n", "1:1: expected fields, one in a line: \"name: value\"");
     expect_refused("backlog\n", "1:1: expected fields, one in a line: \"name: value\"");
     expect_refused("performance:\n  <<: {log_level: info}\n", "2:3: there is no field \"<<\" in \"performance\"");
 }
 
-static void test_text_that_is_no_yaml_is_told_with_its_place(void **state) {
+static void test_text_that_is_no_yaml_is_reported_with_its_place(void **state) {
     (void)state;
     expect_refused("performance:\n\tlog_level: info\n", "2:1: a tab: YAML is indented with spaces");
     expect_refused("backlog: 5\nengine libuv\nquiet: true\n",
@@ -179,7 +179,7 @@ static void test_text_that_is_no_yaml_is_told_with_its_place(void **state) {
     expect_refused("%YAML 3.0\n---\nbacklog: 5\n", "1:1: found incompatible YAML document");
 }
 
-static void test_text_that_is_no_utf_8_is_told_with_its_place(void **state) {
+static void test_text_that_is_no_utf_8_is_reported_with_its_place(void **state) {
     (void)state;
     expect_refused("backlog: 5\n# gr\xf6\xdf"
                    "e\n",
@@ -192,7 +192,7 @@ static void test_text_that_is_no_utf_8_is_told_with_its_place(void **state) {
                          6, "1:1: the file is not UTF-8 text: invalid leading UTF-8 octet");
 }
 
-static void test_all_problems_are_told_or_counted(void **state) {
+static void test_all_problems_are_reported_or_counted(void **state) {
     (void)state;
     const char *text = "backlog: 0\nquiet: 5\nengine: x\n";
     uvhttp_server_config_t config;
@@ -227,7 +227,7 @@ static void expect_io_error(const char *name, const char *reason) {
     assert_int_equal(uvhttp_server_config_load(&config, name, NULL, 0), UVHTTP_E_IO);
 }
 
-static void test_a_file_that_can_not_be_read_is_told_by_name(void **state) {
+static void test_a_file_that_cannot_be_read_is_reported_by_name(void **state) {
     (void)state;
     expect_io_error("/tmp", "Is a directory");
     expect_io_error("/nowhere/uvhttp.yaml", "No such file or directory");
@@ -306,7 +306,7 @@ static void attempt_load(void *user) {
     }
 }
 
-static void test_out_of_memory_is_an_error_and_nothing_is_taken(void **state) {
+static void test_out_of_memory_is_an_error_and_nothing_is_applied(void **state) {
     (void)state;
     assert_int_equal(test_allocator_each_failure(attempt_load, (char *)"backlog: 5\n"), 1);
 }
@@ -350,7 +350,7 @@ static void test_the_sample_holds_every_field_with_its_default(void **state) {
 
 /* --- the environment --- */
 
-static void test_the_environment_is_taken(void **state) {
+static void test_the_environment_is_applied(void **state) {
     (void)state;
     uvhttp_server_config_t config;
     uvhttp_server_config_default(&config);
@@ -369,7 +369,7 @@ static void test_the_environment_is_taken(void **state) {
     unsetenv("UVHTTP_BACKLOG");
 }
 
-static void test_a_wrong_environment_is_told_and_nothing_is_taken(void **state) {
+static void test_a_wrong_environment_is_reported_and_nothing_is_applied(void **state) {
     (void)state;
     uvhttp_server_config_t config, before;
     uvhttp_server_config_default(&config);
@@ -407,23 +407,23 @@ int main(void) {
     unsetenv("UVHTTP_ENGINE");
     unsetenv("UVHTTP_LOG_LEVEL");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fields_are_taken_and_others_stay),
+        cmocka_unit_test(test_fields_are_applied_and_others_stay),
         cmocka_unit_test(test_a_file_that_says_nothing_changes_nothing),
-        cmocka_unit_test(test_unknown_names_are_told_with_the_nearest),
-        cmocka_unit_test(test_wrong_values_are_told_with_what_is_expected),
-        cmocka_unit_test(test_what_is_set_twice_is_told_with_both_lines),
+        cmocka_unit_test(test_unknown_names_are_reported_with_the_nearest),
+        cmocka_unit_test(test_wrong_values_are_reported_with_what_is_expected),
+        cmocka_unit_test(test_what_is_set_twice_is_reported_with_both_lines),
         cmocka_unit_test(test_what_no_configuration_needs_is_refused),
-        cmocka_unit_test(test_text_that_is_no_yaml_is_told_with_its_place),
-        cmocka_unit_test(test_text_that_is_no_utf_8_is_told_with_its_place),
-        cmocka_unit_test(test_all_problems_are_told_or_counted),
-        cmocka_unit_test(test_a_file_that_can_not_be_read_is_told_by_name),
+        cmocka_unit_test(test_text_that_is_no_yaml_is_reported_with_its_place),
+        cmocka_unit_test(test_text_that_is_no_utf_8_is_reported_with_its_place),
+        cmocka_unit_test(test_all_problems_are_reported_or_counted),
+        cmocka_unit_test(test_a_file_that_cannot_be_read_is_reported_by_name),
         cmocka_unit_test(test_a_large_or_deep_file_is_refused_soon),
         cmocka_unit_test(test_arguments_that_are_wrong),
         cmocka_unit_test(test_an_older_structure_has_no_newer_fields),
-        cmocka_unit_test(test_out_of_memory_is_an_error_and_nothing_is_taken),
+        cmocka_unit_test(test_out_of_memory_is_an_error_and_nothing_is_applied),
         cmocka_unit_test(test_the_sample_holds_every_field_with_its_default),
-        cmocka_unit_test(test_the_environment_is_taken),
-        cmocka_unit_test(test_a_wrong_environment_is_told_and_nothing_is_taken),
+        cmocka_unit_test(test_the_environment_is_applied),
+        cmocka_unit_test(test_a_wrong_environment_is_reported_and_nothing_is_applied),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);
 }

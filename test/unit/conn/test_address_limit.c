@@ -61,7 +61,7 @@ static void test_the_addresses_of_an_ipv6_network_share_a_count(void **state) {
 
 #define MANY 5000 /* so many that every shard grows several times */
 
-static void test_many_addresses_are_told_apart(void **state) {
+static void test_many_addresses_are_distinguished(void **state) {
     (void)state;
     uvhttp__address_limit_t *limit = uvhttp__address_limit_new(1);
     uvhttp__address_count_t **counts = calloc(MANY, sizeof *counts), *refused;
@@ -156,6 +156,6 @@ static void test_the_limit_is_exact_from_several_threads(void **state) {
 int main(void) {
     test_allocator_install();
     return RUN_TESTS(test_an_ipv4_address_is_counted_alone, test_the_addresses_of_an_ipv6_network_share_a_count,
-                     test_many_addresses_are_told_apart, test_every_failing_allocation_is_borne,
+                     test_many_addresses_are_distinguished, test_every_failing_allocation_is_borne,
                      test_the_limit_is_exact_from_several_threads);
 }

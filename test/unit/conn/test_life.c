@@ -293,7 +293,7 @@ static void test_a_drain_is_cut_off_at_its_deadline(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate_setup_teardown(test_a_wrong_configuration_is_refused, fixture_setup, fixture_teardown,
-                                                 &libuv_engine),
+                                                 &epoll_engine),
         ON_ENGINES(test_a_server_that_nobody_came_to_stops),
         ON_ENGINES(test_stop_before_run_ends_it_at_once),
         ON_ENGINES(test_stop_from_another_thread_at_any_moment),
@@ -308,7 +308,7 @@ int main(void) {
         ON_ENGINES(test_several_addresses_are_served),
         ON_ENGINES(test_connections_are_spread_over_the_loops),
         cmocka_unit_test_prestate_setup_teardown(test_a_port_of_the_kernels_choice_is_nobody_elses, fixture_setup,
-                                                 fixture_teardown, &libuv_engine),
+                                                 fixture_teardown, &epoll_engine),
         ON_ENGINES(test_stop_closes_idle_connections_with_fin),
         ON_ENGINES(test_stop_sends_what_is_queued_first),
         ON_ENGINES(test_a_drain_is_cut_off_at_its_deadline),

@@ -35,7 +35,7 @@ static const struct {
 } peers[] = {
     {"a burst pays for the grace and no more", 12345, 0, {{100000000, 3, 0}, {0, 100, 6}}},
     {"silence from the begin is borne for the grace", 0, 7, {{0, 100, 6}}},
-    {"a peer at the rate lives for ever and one below does not", 0, 0, {{240, 100000, 0}, {120, 100, 11}}},
+    {"a peer at the rate lives forever and one below does not", 0, 0, {{240, 100000, 0}, {120, 100, 11}}},
     /* 5 MB/s for an hour, 18 GB: beyond any total of seconds, and beyond 32 bits of bytes. The low 32 bits of the time
      * wrap, too; and it is looked at still. */
     {"a steady peer has no total time and no size", UINT32_MAX - 1000, 0, {{5000000, 3600, 0}, {0, 100, 6}}},
@@ -118,7 +118,7 @@ static void test_a_peer_that_takes_all_of_a_slow_stream_is_not_slow(void **state
 /* The same stream to a peer that takes nothing, or always less than there was. */
 static void test_a_peer_that_falls_behind_a_slow_stream_is_slow(void **state) {
     (void)state;
-    for (uint32_t taken = 0; taken < 100; taken += 50) {
+    for (uint32_t consumed = 0; consumed < 100; consumed += 50) {
         uvhttp__rate_t rate;
         uvhttp__given_t given = {0};
         uint64_t now_ms = 0;
@@ -128,8 +128,8 @@ static void test_a_peer_that_falls_behind_a_slow_stream_is_slow(void **state) {
         while (uvhttp__rate_look_at_output(&rate, &given, &defaults, bytes, held, now_ms) == UVHTTP__RATE_FINE) {
             assert_true(++looks < 10);
             now_ms += 1000;
-            bytes += taken;
-            held += 100 - taken;
+            bytes += consumed;
+            held += 100 - consumed;
         }
         assert_in_range(looks, 6, 9);
     }

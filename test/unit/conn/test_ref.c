@@ -52,7 +52,7 @@ static void wait_gone(uvhttp_tcp_ref_t *ref) {
     }
 }
 
-static void test_a_connection_that_is_gone_is_told_as_aborted(void **state) {
+static void test_a_connection_that_is_gone_is_reported_as_aborted(void **state) {
     fixture_t *fixture = *state;
     fixture->handlers.on_open = open_with_ref;
     int fd = fixture_dial(fixture, "");
@@ -154,6 +154,6 @@ static void test_threads_send_while_connections_come_and_go(void **state) {
 int main(void) {
     return RUN_ON_ENGINES(test_another_thread_sends, test_many_sends_of_one_thread_keep_their_order,
                           test_another_thread_closes_after_what_it_sent,
-                          test_a_connection_that_is_gone_is_told_as_aborted, test_a_handle_outlives_its_server,
+                          test_a_connection_that_is_gone_is_reported_as_aborted, test_a_handle_outlives_its_server,
                           test_threads_send_while_connections_come_and_go);
 }

@@ -47,7 +47,7 @@ static void say_goodbye(uvhttp_tcp_t *tcp, void *user) {
     if (uvhttp_tcp_set_timer(tcp, 1) != UVHTTP_E_CLOSED) fixture_saw(user, SEEN_WRONG, 1);
 }
 
-static void test_a_stop_is_told_before_the_end(void **state) {
+static void test_a_stop_is_reported_before_the_end(void **state) {
     fixture_t *fixture = *state;
     fixture->handlers.on_stop = say_goodbye;
     int fd = fixture_dial(fixture, "");
@@ -82,6 +82,6 @@ static void test_a_call_of_another_thread_runs_while_the_connection_is_there(voi
 
 int main(void) {
     return RUN_ON_ENGINES(test_a_timer_fires_once_for_each_time_it_is_set,
-                          test_an_idle_timeout_has_the_timer_for_itself, test_a_stop_is_told_before_the_end,
+                          test_an_idle_timeout_has_the_timer_for_itself, test_a_stop_is_reported_before_the_end,
                           test_a_call_of_another_thread_runs_while_the_connection_is_there);
 }

@@ -30,7 +30,7 @@ static MAYBE_UNUSED void on_cleanup(void *arg) {
     cleanup_at = ++order;
 }
 
-static MAYBE_UNUSED void begin(serving_t *serving, const char *path, uvhttp_handler_t handler) {
+static MAYBE_UNUSED void begin(serving_t *serving, const char *path, uvhttp_handler_cb handler) {
     reset();
     serving_make(serving);
     assert_int_equal(uvhttp_route(serving->server, UVHTTP_ANY, path, handler, NULL, UVHTTP_EXEC_COROUTINE), UVHTTP_OK);

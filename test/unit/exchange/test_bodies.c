@@ -24,9 +24,9 @@ static void send_large_static(uvhttp_request_t *req, uvhttp_response_t *res, voi
     uvhttp_response_send_static(res, 200, "text/plain", body, sizeof body);
 }
 
-static void expect_answer(int fd, const char *request, size_t size, char first) {
+static void expect_response(int fd, const char *request, size_t size, char first) {
     client_send_text(fd, request);
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 200);
     assert_int_equal(strlen(answer->body), size);
     assert_int_equal(answer->body[0], first);
@@ -41,10 +41,10 @@ static void test_a_large_static_body_has_nothing_of_the_body_before(void **state
     assert_int_equal(uvhttp_get(serving->server, "/large", send_large_static, NULL), UVHTTP_OK);
     serving_start(serving);
     int fd = client_connect(serving->port);
-    expect_answer(fd, GET("/ref"), 12, 'b');
-    expect_answer(fd, GET("/large"), LARGE, 's');
-    expect_answer(fd, GET("/ref"), 12, 'b');
-    expect_answer(fd, GET("/large"), LARGE, 's');
+    expect_response(fd, GET("/ref"), 12, 'b');
+    expect_response(fd, GET("/large"), LARGE, 's');
+    expect_response(fd, GET("/ref"), 12, 'b');
+    expect_response(fd, GET("/large"), LARGE, 's');
     serving_leave(serving, fd);
     assert_int_equal(atomic_load(&released), 2);
 }
@@ -55,7 +55,7 @@ enum { CONTENT = 8 << 20 }; /* more than the sockets take */
 
 static void send_content(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req;
-    uvhttp_response_send_content(res, 200, "text/plain", user);
+    uvhttp_response_send_shared_body(res, 200, "text/plain", user);
 }
 
 static int open_descriptors(void) {
@@ -79,20 +79,20 @@ static void reset(int fd) {
 }
 
 /* The test's count goes while one client is in the middle of it; that of one which leaves goes with it. */
-static void test_a_content_lives_as_long_as_its_answers(void **state) {
+static void test_a_shared_body_lives_as_long_as_its_responses(void **state) {
     serving_t *serving = *state;
     int before = open_descriptors();
     char *bytes = malloc(CONTENT);
     assert_non_null(bytes);
     for (size_t i = 0; i < CONTENT; i++) bytes[i] = (char)('a' + i % 26);
-    uvhttp_content_t *content;
-    assert_int_equal(uvhttp_content_new(bytes, CONTENT, &content), UVHTTP_OK);
+    uvhttp_shared_body_t *content;
+    assert_int_equal(uvhttp_shared_body_new(bytes, CONTENT, &content), UVHTTP_OK);
     serving_make(serving);
     assert_int_equal(uvhttp_get(serving->server, "/content", send_content, content), UVHTTP_OK);
     serving_start(serving);
     int taker = begin_to_take(serving);
     for (int i = 0; i < 5; i++) reset(begin_to_take(serving));
-    uvhttp_content_release(content);
+    uvhttp_shared_body_release(content);
     size_t got = 0, at = 0;
     static char piece[65536];
     for (ssize_t size; got < CONTENT / 2 && (size = client_receive_some(taker, piece, sizeof piece)) > 0;) {
@@ -112,5 +112,5 @@ static void test_a_content_lives_as_long_as_its_answers(void **state) {
 
 int main(void) {
     return RUN_ON_EACH(test_a_large_static_body_has_nothing_of_the_body_before,
-                       test_a_content_lives_as_long_as_its_answers);
+                       test_a_shared_body_lives_as_long_as_its_responses);
 }

@@ -79,8 +79,8 @@ static void expect_line(int fd, const char *line) {
     assert_string_equal(got, line);
 }
 
-static void expect_answer(int fd, int status, const char *body) {
-    const answer_t *answer = client_read(fd);
+static void expect_response(int fd, int status, const char *body) {
+    const client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, status);
     assert_string_equal(answer->body, body);
 }
@@ -94,13 +94,13 @@ static void test_a_refused_body_is_never_kept(void **state) {
     serving_t *serving = start(state, &refuse, 1);
     int fds[CLIENTS];
     client_send_text(fds[0] = client_connect(serving->port), GET("/hello"));
-    expect_answer(fds[0], 401, "who?");
+    expect_response(fds[0], 401, "who?");
     close(fds[0]);
     size_t before = test_allocator_live_bytes();
     for (int i = 0; i < CLIENTS; i++) {
         fds[i] = client_ask(serving, heads[i % 2]);
         if (i % 4 < 2) client_send(fds[i], "400\r\nthe first of them", 22);
-        expect_answer(fds[i], 401, "who?");
+        expect_response(fds[i], 401, "who?");
         size_t sent = 0;
         while (sent < SENT) { /* the server may have closed by now */
             ssize_t n = send(fds[i], bytes + sent, SENT - sent, MSG_NOSIGNAL);
@@ -120,9 +120,9 @@ static void test_a_small_refused_body_leaves_the_connection(void **state) {
     const uvhttp_middleware_t refuse = {.run = see_head};
     serving_t *serving = start(state, &refuse, 1);
     int fd = client_ask(serving, POST("/echo/a", "Content-Length: 10\r\n") "01234");
-    expect_answer(fd, 401, "who?");
+    expect_response(fd, 401, "who?");
     client_send_text(fd, "56789" POST("/echo/a", "Content-Length: 3\r\nAuthorization: me\r\n") "abc");
-    expect_answer(fd, 200, "abc");
+    expect_response(fd, 200, "abc");
     assert_int_equal(head_size, 0);
     close(fd);
 }
@@ -144,16 +144,16 @@ static void test_a_middleware_that_needs_the_body_gets_it(void **state) {
             client_send(fd, text, first);
             if (split) WAIT_UNTIL(atomic_load(&head_size) == 0);
             client_send(fd, text + first, size - first);
-            expect_answer(fd, i % 2 ? 422 : 200, i % 2 ? "not this one" : "abcdef");
+            expect_response(fd, i % 2 ? 422 : 200, i % 2 ? "not this one" : "abcdef");
             assert_int_equal(head_size, 0);
             assert_int_equal(body_size, 6);
         }
     }
     reset_seen();
     client_send_text(fd, POST("/nowhere", "Content-Length: 3\r\nAuthorization: me\r\n") "abc" GET("/hello"));
-    expect_answer(fd, 404, "Not Found\n");
+    expect_response(fd, 404, "Not Found\n");
     assert_int_equal(body_size, -1);
-    expect_answer(fd, 401, "who?");
+    expect_response(fd, 401, "who?");
     close(fd);
 }
 
@@ -179,7 +179,7 @@ static void test_a_body_waits_for_the_middleware_that_waits(void **state) {
             assert_int_equal(uvhttp_deferred_next(deferred, pass, NULL), UVHTTP_OK);
             uvhttp_deferred_release(deferred);
         }
-        expect_answer(fd, 200, "body");
+        expect_response(fd, 200, "body");
         assert_int_equal(body_size, 4);
     }
     /* One that is answered there, in place of being passed on, and the next request behind its body. */
@@ -187,11 +187,11 @@ static void test_a_body_waits_for_the_middleware_that_waits(void **state) {
     uvhttp_deferred_t *deferred = take_waiting();
     assert_int_equal(uvhttp_deferred_text(deferred, 403, "no"), UVHTTP_OK);
     uvhttp_deferred_release(deferred);
-    expect_answer(fd, 403, "no");
+    expect_response(fd, 403, "no");
     deferred = take_waiting();
     assert_int_equal(uvhttp_deferred_text(deferred, 403, "no"), UVHTTP_OK);
     uvhttp_deferred_release(deferred);
-    expect_answer(fd, 403, "no");
+    expect_response(fd, 403, "no");
     /* One whose client goes meanwhile. */
     client_send_text(fd, requests[0]);
     deferred = take_waiting();
@@ -229,7 +229,7 @@ static void test_100_only_for_a_request_that_was_accepted(void **state) {
         int fd = client_ask(serving, accepted[i]);
         expect_line(fd, "HTTP/1.1 100 Continue\r\n\r\n");
         client_send_text(fd, i == 0 ? "body" : "4\r\nbody\r\n0\r\n\r\n");
-        expect_answer(fd, 200, "body");
+        expect_response(fd, 200, "body");
         close(fd);
     }
 }
@@ -244,7 +244,7 @@ static void test_100_when_the_middleware_that_waited_has_passed_it_on(void **sta
     uvhttp_deferred_release(deferred);
     expect_line(fd, "HTTP/1.1 100 Continue\r\n\r\n");
     client_send_text(fd, "body");
-    expect_answer(fd, 200, "body");
+    expect_response(fd, 200, "body");
     close(fd);
 }
 
@@ -276,7 +276,7 @@ static void test_100_before_101(void **state) {
     expect_line(fd, "ping");
     close(fd);
     fd = client_ask(serving, UP(EXPECT));
-    expect_answer(fd, 401, "who?");
+    expect_response(fd, 401, "who?");
     close(fd);
     assert_int_equal(counter(serving, "responses_1xx"), 2);
 }

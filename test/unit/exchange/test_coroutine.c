@@ -25,7 +25,7 @@ static void sleeper(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 }
 
 /* A server with this handler; a client that has sent `text`. */
-static int begin_and_ask(serving_t *serving, const char *text, const char *path, uvhttp_handler_t handler) {
+static int begin_and_ask(serving_t *serving, const char *text, const char *path, uvhttp_handler_cb handler) {
     begin(serving, path, handler);
     serving_start(serving);
     return client_ask(serving, text);
@@ -74,17 +74,17 @@ static void silent(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_coro_sleep(1);
 }
 
-static void test_no_answer_is_a_500(void **state) {
+static void test_no_response_is_a_500(void **state) {
     serving_t *serving = *state;
     int fd = begin_and_ask(serving, GET("/silent"), "/silent", silent);
     assert_int_equal(client_read(fd)->status, 500);
     client_send_text(fd, GET("/silent"));
     client_read_last(fd, 500);
     serving_stop(serving);
-    assert_int_equal(uvhttp_server_counter(serving->server, "handler_no_answer"), 2);
+    assert_int_equal(uvhttp_server_counter(serving->server, "handler_no_response"), 2);
 }
 
-static void answers_early(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void responds_early(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     uvhttp_response_text(res, 200, "early");
     uvhttp_coro_sleep(2);
@@ -93,10 +93,10 @@ static void answers_early(uvhttp_request_t *req, uvhttp_response_t *res, void *u
     uvhttp_response_text(res, 201, "late");
 }
 
-static void test_an_answer_leaves_when_the_handler_has_returned(void **state) {
+static void test_a_response_leaves_when_the_handler_has_returned(void **state) {
     serving_t *serving = *state;
-    int fd = begin_and_ask(serving, GET("/early"), "/early", answers_early);
-    answer_t *answer = client_read(fd);
+    int fd = begin_and_ask(serving, GET("/early"), "/early", responds_early);
+    client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 201);
     assert_string_equal(answer->body, "late");
     close(fd);
@@ -148,7 +148,7 @@ static void count_body(uvhttp_request_t *req, uvhttp_response_t *res, void *user
     size_t size = 0, count = 0;
     uvhttp_str_t piece;
     int status;
-    while ((status = uvhttp_coro_read_body(req, &piece, UVHTTP_CORO_FOREVER)) == UVHTTP_OK) {
+    while ((status = uvhttp_coro_read_body(req, &piece, UVHTTP_NEVER)) == UVHTTP_OK) {
         size += piece.size;
         count++;
         for (size_t i = 0; i < piece.size; i++)
@@ -219,7 +219,7 @@ static void test_a_body_that_does_not_come_in_time(void **state) {
     close(fd);
 }
 
-static void test_a_body_that_is_refused_is_told(void **state) {
+static void test_a_body_that_is_refused_is_reported(void **state) {
     serving_t *serving = *state;
     begin(serving, "/body", impatient);
     uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.stream_body = true});
@@ -254,13 +254,13 @@ static void close_socket(void *arg) {
 static int fetch(const char *address, char *text, size_t max) {
     static const char request[] = "GET /now HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     int fd;
-    int status = uvhttp_coro_connect(address, UVHTTP_CORO_FOREVER, &fd);
+    int status = uvhttp_coro_connect(address, UVHTTP_NEVER, &fd);
     if (status != UVHTTP_OK) return status;
     if (uvhttp_coro_defer(close_socket, (void *)(intptr_t)fd) != UVHTTP_OK) abort();
-    status = uvhttp_coro_write(fd, request, sizeof request - 1, UVHTTP_CORO_FOREVER);
+    status = uvhttp_coro_write(fd, request, sizeof request - 1, UVHTTP_NEVER);
     size_t sum = 0, size;
     while (status == UVHTTP_OK &&
-           (status = uvhttp_coro_read(fd, text + sum, max - 1 - sum, &size, UVHTTP_CORO_FOREVER)) == UVHTTP_OK)
+           (status = uvhttp_coro_read(fd, text + sum, max - 1 - sum, &size, UVHTTP_NEVER)) == UVHTTP_OK)
         sum += size;
     text[sum] = '\0';
     return status == UVHTTP_E_EOF ? UVHTTP_OK : status;
@@ -283,7 +283,7 @@ static const char *ask_proxy(serving_t *serving, const char *host, bool with_por
     if (with_port) snprintf(port, sizeof port, ":%u", serving->port);
     snprintf(request, sizeof request, "GET /proxy HTTP/1.1\r\nHost: a\r\nX-To: %s%s\r\n\r\n", host, port);
     int fd = client_ask(serving, request);
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     close(fd);
     return answer->body;
 }
@@ -333,7 +333,7 @@ static void gateway(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     for (int i = 0; i < 2; i++)
         if (uvhttp_coro_spawn(ask_part, &parts[i], &coros[i]) != UVHTTP_OK) abort();
     for (int i = 0; i < 2; i++) {
-        if (uvhttp_coro_join(coros[i], UVHTTP_CORO_FOREVER) != UVHTTP_OK) abort();
+        if (uvhttp_coro_join(coros[i], UVHTTP_NEVER) != UVHTTP_OK) abort();
         if (uvhttp_coro_defer(free_response, parts[i].response) != UVHTTP_OK) abort();
     }
     if (parts[0].status != UVHTTP_OK || parts[1].status != UVHTTP_OK) return;
@@ -364,14 +364,14 @@ static void descriptors(uvhttp_request_t *req, uvhttp_response_t *res, void *use
     char bytes[8];
     size_t size;
     open_pair();
-    bool right = uvhttp_coro_wait_fd(ends[0], UVHTTP_CORO_WRITABLE, 0) == UVHTTP_OK &&
-                 uvhttp_coro_wait_fd(ends[0], UVHTTP_CORO_READABLE, 0) == UVHTTP_E_TIMEOUT &&
-                 uvhttp_coro_wait_fd(ends[0], UVHTTP_CORO_READABLE, 2) == UVHTTP_E_TIMEOUT &&
+    bool right = uvhttp_coro_wait_fd(ends[0], UVHTTP_WRITABLE, 0) == UVHTTP_OK &&
+                 uvhttp_coro_wait_fd(ends[0], UVHTTP_READABLE, 0) == UVHTTP_E_TIMEOUT &&
+                 uvhttp_coro_wait_fd(ends[0], UVHTTP_READABLE, 2) == UVHTTP_E_TIMEOUT &&
                  uvhttp_coro_wait_fd(ends[0], 4, 2) == UVHTTP_E_INVALID &&
-                 uvhttp_coro_wait_fd(1000000, UVHTTP_CORO_READABLE, 2) == UVHTTP_E_INVALID &&
+                 uvhttp_coro_wait_fd(1000000, UVHTTP_READABLE, 2) == UVHTTP_E_INVALID &&
                  uvhttp_coro_read(ends[0], bytes, 8, &size, 2) == UVHTTP_E_TIMEOUT &&
                  uvhttp_coro_write(ends[1], "bytes", 5, 0) == UVHTTP_OK &&
-                 uvhttp_coro_wait_fd(ends[0], UVHTTP_CORO_READABLE, UVHTTP_CORO_FOREVER) == UVHTTP_OK &&
+                 uvhttp_coro_wait_fd(ends[0], UVHTTP_READABLE, UVHTTP_NEVER) == UVHTTP_OK &&
                  uvhttp_coro_read(ends[0], bytes, 8, &size, 0) == UVHTTP_OK && size == 5 &&
                  shutdown(ends[1], SHUT_WR) == 0 && uvhttp_coro_read(ends[0], bytes, 8, &size, 2) == UVHTTP_E_EOF &&
                  shutdown(ends[1], SHUT_RD) == 0 && uvhttp_coro_write(ends[0], "bytes", 5, 0) == UVHTTP_E_PEER_RESET;
@@ -394,8 +394,7 @@ typedef struct pipeline {
 static void consume(void *arg) {
     pipeline_t *pipeline = arg;
     int number;
-    while ((pipeline->status = uvhttp_coro_channel_receive(pipeline->channel, &number, UVHTTP_CORO_FOREVER)) ==
-           UVHTTP_OK)
+    while ((pipeline->status = uvhttp_coro_channel_receive(pipeline->channel, &number, UVHTTP_NEVER)) == UVHTTP_OK)
         pipeline->sum += number;
 }
 
@@ -409,11 +408,10 @@ static void produce(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     bool right = uvhttp_coro_channel_receive(channel, &number, 2) == UVHTTP_E_TIMEOUT;
     for (int i = 0; i < 2; i++)
         if (uvhttp_coro_spawn(consume, &consumers[i], &coros[i]) != UVHTTP_OK) abort();
-    for (int i = 1; i <= 100; i++)
-        right = right && uvhttp_coro_channel_send(channel, &i, UVHTTP_CORO_FOREVER) == UVHTTP_OK;
+    for (int i = 1; i <= 100; i++) right = right && uvhttp_coro_channel_send(channel, &i, UVHTTP_NEVER) == UVHTTP_OK;
     right = right && uvhttp_coro_channel_close(channel) == UVHTTP_OK &&
-            uvhttp_coro_channel_send(channel, &number, UVHTTP_CORO_FOREVER) == UVHTTP_E_CLOSED;
-    for (int i = 0; i < 2; i++) right = right && uvhttp_coro_join(coros[i], UVHTTP_CORO_FOREVER) == UVHTTP_OK;
+            uvhttp_coro_channel_send(channel, &number, UVHTTP_NEVER) == UVHTTP_E_CLOSED;
+    for (int i = 0; i < 2; i++) right = right && uvhttp_coro_join(coros[i], UVHTTP_NEVER) == UVHTTP_OK;
     right = right && consumers[0].status == UVHTTP_E_EOF && consumers[1].status == UVHTTP_E_EOF &&
             consumers[0].sum + consumers[1].sum == 5050;
     uvhttp_response_text(res, right ? 200 : 500, "");
@@ -433,10 +431,10 @@ static void sleep_too_long(uvhttp_request_t *req, uvhttp_response_t *res, void *
     uvhttp_response_text(res, 200, "nobody reads this");
 }
 
-static void test_an_answer_that_is_late_cancels_its_coroutine(void **state) {
+static void test_a_response_that_is_late_cancels_its_coroutine(void **state) {
     serving_t *serving = *state;
     begin(serving, "/late", sleep_too_long);
-    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.answer_timeout_ms = 10});
+    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.response_timeout_ms = 10});
     serving_start(serving);
     int fd = client_ask(serving, GET("/late"));
     expect_waited(fd, 503, UVHTTP_E_ABORTED);
@@ -460,7 +458,7 @@ static void test_too_many_get_a_503_and_it_recovers(void **state) {
     for (int i = 0; i < 3; i++) fds[i] = client_ask(serving, GET("/hold"));
     WAIT_UNTIL(reached == 3);
     int fd = client_ask(serving, GET("/hold"));
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 503);
     assert_non_null(strstr(answer->text, "Retry-After: 1\r\n"));
     gate = false;
@@ -475,7 +473,7 @@ static void test_too_many_get_a_503_and_it_recovers(void **state) {
     assert_int_equal(uvhttp_server_counter(serving->server, "coroutine_stacks"), 3);
 }
 
-static void test_a_stack_that_can_not_be_mapped_is_a_503(void **state) {
+static void test_a_stack_that_cannot_be_mapped_is_a_503(void **state) {
     serving_t *serving = *state;
     begin(serving, "/now", nothing_here);
     uvhttp__coro_stack_fail_at = 1;
@@ -523,21 +521,21 @@ int main(void) {
         ON_EACH(test_a_handler_that_does_not_wait_is_not_deferred),
         ON_EACH(test_views_of_the_request_stay_valid_across_waits),
         ON_EACH(test_many_wait_at_once),
-        ON_EACH(test_no_answer_is_a_500),
-        ON_EACH(test_an_answer_leaves_when_the_handler_has_returned),
+        ON_EACH(test_no_response_is_a_500),
+        ON_EACH(test_a_response_leaves_when_the_handler_has_returned),
         ON_EACH(test_a_write_waits_for_a_slow_client),
         ON_EACH(test_a_body_is_read_piece_by_piece),
         ON_EACH(test_a_collected_body_is_one_piece),
         ON_EACH(test_a_body_that_does_not_come_in_time),
-        ON_EACH(test_a_body_that_is_refused_is_told),
+        ON_EACH(test_a_body_that_is_refused_is_reported),
         ON_EACH(test_work_runs_on_another_thread),
         ON_EACH(test_a_request_to_another_server),
         ON_EACH(test_two_requests_to_other_servers_at_once),
         ON_EACH(test_descriptors_can_be_waited_for),
         ON_EACH(test_a_channel_between_coroutines),
-        ON_EACH(test_an_answer_that_is_late_cancels_its_coroutine),
+        ON_EACH(test_a_response_that_is_late_cancels_its_coroutine),
         ON_EACH(test_too_many_get_a_503_and_it_recovers),
-        ON_EACH(test_a_stack_that_can_not_be_mapped_is_a_503),
+        ON_EACH(test_a_stack_that_cannot_be_mapped_is_a_503),
         ON_EACH(test_a_handler_on_the_loop_is_refused),
     };
     return RUN_TABLE(tests);

@@ -19,7 +19,7 @@ static int wait_body(uvhttp_request_t *req, uvhttp_response_t *res) {
     (void)res;
     uvhttp_str_t piece;
     int status;
-    while ((status = uvhttp_coro_read_body(req, &piece, UVHTTP_CORO_FOREVER)) == UVHTTP_OK) continue;
+    while ((status = uvhttp_coro_read_body(req, &piece, UVHTTP_NEVER)) == UVHTTP_OK) continue;
     return status;
 }
 
@@ -48,7 +48,7 @@ static int wait_join(uvhttp_request_t *req, uvhttp_response_t *res) {
     uvhttp_coro_t *children[3];
     for (int i = 0; i < 3; i++)
         if (uvhttp_coro_spawn(sleep_long, &statuses[i], &children[i]) != UVHTTP_OK) abort();
-    int status = uvhttp_coro_join(children[1], UVHTTP_CORO_FOREVER); /* it has been cancelled, too */
+    int status = uvhttp_coro_join(children[1], UVHTTP_NEVER); /* it has been cancelled, too */
     return status == UVHTTP_OK ? uvhttp_coro_sleep(3600000) : status;
 }
 
@@ -81,7 +81,7 @@ static int wait_cleanup(uvhttp_request_t *req, uvhttp_response_t *res) {
 static int wait_descriptor(uvhttp_request_t *req, uvhttp_response_t *res) {
     (void)req, (void)res;
     open_pair();
-    return uvhttp_coro_wait_fd(ends[0], UVHTTP_CORO_READABLE, 3600000);
+    return uvhttp_coro_wait_fd(ends[0], UVHTTP_READABLE, 3600000);
 }
 
 static int wait_read(uvhttp_request_t *req, uvhttp_response_t *res) {
@@ -89,7 +89,7 @@ static int wait_read(uvhttp_request_t *req, uvhttp_response_t *res) {
     char byte;
     size_t size;
     open_pair();
-    return uvhttp_coro_read(ends[0], &byte, 1, &size, UVHTTP_CORO_FOREVER);
+    return uvhttp_coro_read(ends[0], &byte, 1, &size, UVHTTP_NEVER);
 }
 
 static int wait_peer_write(uvhttp_request_t *req, uvhttp_response_t *res) {
@@ -97,7 +97,7 @@ static int wait_peer_write(uvhttp_request_t *req, uvhttp_response_t *res) {
     static char piece[PIECE];
     int status;
     open_pair();
-    while ((status = uvhttp_coro_write(ends[0], piece, sizeof piece, UVHTTP_CORO_FOREVER)) == UVHTTP_OK) continue;
+    while ((status = uvhttp_coro_write(ends[0], piece, sizeof piece, UVHTTP_NEVER)) == UVHTTP_OK) continue;
     return status;
 }
 
@@ -118,7 +118,7 @@ static int full_listener(int clients[3]) {
 static int wait_connect(uvhttp_request_t *req, uvhttp_response_t *res) {
     (void)req, (void)res;
     int fd;
-    return uvhttp_coro_connect(full_address, UVHTTP_CORO_FOREVER, &fd);
+    return uvhttp_coro_connect(full_address, UVHTTP_NEVER, &fd);
 }
 
 static int wait_for_response(const char *address) {
@@ -154,14 +154,14 @@ static int wait_send(uvhttp_request_t *req, uvhttp_response_t *res) {
     (void)req, (void)res;
     uvhttp_coro_channel_t *channel = open_channel();
     int status, number = 0;
-    while ((status = uvhttp_coro_channel_send(channel, &number, UVHTTP_CORO_FOREVER)) == UVHTTP_OK) number++;
+    while ((status = uvhttp_coro_channel_send(channel, &number, UVHTTP_NEVER)) == UVHTTP_OK) number++;
     return number == 2 ? status : 1;
 }
 
 static int wait_receive(uvhttp_request_t *req, uvhttp_response_t *res) {
     (void)req, (void)res;
     int number;
-    return uvhttp_coro_channel_receive(open_channel(), &number, UVHTTP_CORO_FOREVER);
+    return uvhttp_coro_channel_receive(open_channel(), &number, UVHTTP_NEVER);
 }
 
 typedef struct point {
@@ -232,8 +232,8 @@ static void test_a_client_that_goes_at_any_wait_loses_nothing(void **state) {
         gate = false;
         WAIT_UNTIL(dones == 1);
         print_message("%s: %s\n", point->name, uvhttp_error_name(waited_status));
-        bool told = waited_status == UVHTTP_E_ABORTED || waited_status == UVHTTP_E_HTTP_BODY_INCOMPLETE;
-        assert_true(told);
+        bool reported = waited_status == UVHTTP_E_ABORTED || waited_status == UVHTTP_E_HTTP_BODY_INCOMPLETE;
+        assert_true(reported);
         assert_int_equal(cleanups, point->cleanups);
         assert_int_equal(done_status, UVHTTP_E_ABORTED);
         assert_true(done_at > cleanup_at); /* the hooks of the end come behind the coroutine's */

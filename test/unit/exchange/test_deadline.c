@@ -46,12 +46,12 @@ static void test_the_time_of_a_pause_does_not_count(void **state) {
     WAIT_UNTIL(seen.bytes == 5);
     struct pollfd refused = {.fd = fd, .events = POLLIN};
     if (poll(&refused, 1, 1300) == 0) (void)send(fd, "6", 1, MSG_NOSIGNAL); /* the clock is looked at once a second */
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     uint64_t took_ns = uvhttp__clock_ns() - resumed_ns;
     if (answer->status == 408) /* a machine that stood still for what is left of the time, from the resume on */
         assert_true(took_ns >= UINT64_C(1900000000));
     else
-        assert_taken(answer, "123456", 6);
+        assert_consumed(answer, "123456", 6);
     uvhttp_deferred_release(seen.deferred);
     close(fd);
 }
@@ -60,24 +60,24 @@ static void test_the_time_of_a_pause_does_not_count(void **state) {
 
 static void test_a_pause_without_end_is_503_if_the_route_says_so(void **state) {
     serving_t *serving = *state;
-    streaming_start(serving, (uvhttp_route_options_t){.answer_timeout_ms = 200});
+    streaming_start(serving, (uvhttp_route_options_t){.response_timeout_ms = 200});
     for (int defer = 0; defer < 2; ++defer) {
         seen_reset();
         atomic_store(&seen.defer, defer);
         atomic_store(&seen.pause_at_first, true);
         int fd = client_ask(serving, HEAD("Content-Length: 6\r\n") "1");
-        answer_t *answer = client_read(fd);
+        client_response_t *answer = client_read(fd);
         assert_int_equal(answer->status, 503);
-        assert_string_equal(answer->body, "the answer was not made in time\n");
+        assert_string_equal(answer->body, "the response was not ready in time\n");
         client_expect_end(fd);
         close(fd);
         assert_int_equal(seen.ends, 1);
-        assert_int_equal(seen.end_status, UVHTTP_E_ANSWER_TIMEOUT);
+        assert_int_equal(seen.end_status, UVHTTP_E_RESPONSE_TIMEOUT);
         assert_int_equal(seen.dones, 1);
         if (defer) assert_int_equal(uvhttp_deferred_text(seen.deferred, 200, "late"), UVHTTP_E_ABORTED);
         if (defer) uvhttp_deferred_release(seen.deferred);
     }
-    assert_int_equal(counter(serving, "rejected_answer_timeout"), 2);
+    assert_int_equal(counter(serving, "rejected_response_timeout"), 2);
 }
 
 static _Atomic(uvhttp_deferred_t *) late;
@@ -109,13 +109,13 @@ static void start_late(serving_t *serving) {
     atomic_store(&late, NULL);
     serving_make(serving);
     uvhttp_any(serving->server, "/late", never, NULL);
-    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.answer_timeout_ms = 100});
+    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.response_timeout_ms = 100});
     uvhttp_get(serving->server, "/begun", never, "begun");
-    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.answer_timeout_ms = 100});
+    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.response_timeout_ms = 100});
     serving_start(serving);
 }
 
-static void test_a_deferred_answer_that_is_late_is_503(void **state) {
+static void test_a_deferred_response_that_is_late_is_503(void **state) {
     serving_t *serving = *state;
     start_late(serving);
     static const char *const requests[] = {
@@ -136,11 +136,11 @@ static void test_a_deferred_answer_that_is_late_is_503(void **state) {
         assert_int_equal(uvhttp_deferred_text(deferred, 200, "late"), UVHTTP_E_ABORTED);
         uvhttp_deferred_release(deferred);
     }
-    assert_int_equal(counter(serving, "rejected_answer_timeout"), 3);
+    assert_int_equal(counter(serving, "rejected_response_timeout"), 3);
     assert_int_equal(counter(serving, "aborted"), 0);
 }
 
-static void test_an_answer_that_is_begun_in_time_may_take_longer(void **state) {
+static void test_a_response_that_is_begun_in_time_may_take_longer(void **state) {
     serving_t *serving = *state;
     start_late(serving);
     int fd = client_ask(serving, GET("/begun"));
@@ -150,13 +150,13 @@ static void test_an_answer_that_is_begun_in_time_may_take_longer(void **state) {
     uvhttp_deferred_release(late);
     assert_string_equal(client_read(fd)->body, "done");
     close(fd);
-    assert_int_equal(counter(serving, "rejected_answer_timeout"), 0);
+    assert_int_equal(counter(serving, "rejected_response_timeout"), 0);
 }
 
 int main(void) {
     return RUN_ON_EACH(test_a_body_that_does_not_come_in_the_time_of_its_route_is_408,
                        test_a_slow_body_is_408_and_that_of_a_route_without_limit_is_not,
                        test_the_time_of_a_pause_does_not_count, test_a_pause_without_end_is_503_if_the_route_says_so,
-                       test_a_deferred_answer_that_is_late_is_503,
-                       test_an_answer_that_is_begun_in_time_may_take_longer);
+                       test_a_deferred_response_that_is_late_is_503,
+                       test_a_response_that_is_begun_in_time_may_take_longer);
 }

@@ -60,7 +60,7 @@ static int begin_and_take(void **state, uvhttp_deferred_t **deferred) {
     return fd;
 }
 
-static void test_another_thread_answers(void **state) {
+static void test_another_thread_responds(void **state) {
     serving_t *serving = *state;
     uvhttp_deferred_t *deferred;
     int fd = begin_and_take(state, &deferred);
@@ -74,7 +74,7 @@ static void test_another_thread_answers(void **state) {
     assert_int_equal(uvhttp_deferred_text(deferred, 200, "again"), UVHTTP_E_STATE);
     assert_int_equal(uvhttp_deferred_json(deferred, 200, "{}"), UVHTTP_E_STATE);
     uvhttp_deferred_release(deferred);
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 201);
     assert_string_equal(answer->body, "made");
     assert_non_null(strstr(answer->text, "X-From: afar\r\n"));
@@ -130,7 +130,7 @@ static void test_the_request_stays_readable(void **state) {
     client_read_last(fd, 200);
 }
 
-static void test_a_client_that_goes_is_told_once(void **state) {
+static void test_a_client_that_goes_is_reported_once(void **state) {
     serving_t *serving = *state;
     uvhttp_deferred_t *deferred;
     int fd = begin_and_take(state, &deferred);
@@ -163,7 +163,7 @@ static void test_on_abort_may_release_the_last_reference(void **state) {
     assert_int_equal(aborts, 1);
 }
 
-static void test_released_without_an_answer_is_a_500(void **state) {
+static void test_released_without_a_response_is_a_500(void **state) {
     serving_t *serving = *state;
     uvhttp_deferred_t *deferred;
     int fd = begin_and_take(state, &deferred);
@@ -172,7 +172,7 @@ static void test_released_without_an_answer_is_a_500(void **state) {
     uvhttp_deferred_release(deferred);
     client_read_last(fd, 500);
     serving_stop(serving);
-    assert_int_equal(uvhttp_server_counter(serving->server, "handler_no_answer"), 1);
+    assert_int_equal(uvhttp_server_counter(serving->server, "handler_no_response"), 1);
     assert_int_equal(dones_ok, 1);
     uvhttp_deferred_release(NULL);
 }
@@ -228,7 +228,7 @@ static void test_run_streams_piece_by_piece(void **state) {
     assert_int_equal(uvhttp_deferred_run(deferred, stream_write, (void *)"two"), UVHTTP_OK);
     assert_int_equal(uvhttp_deferred_run(deferred, stream_end, NULL), UVHTTP_OK);
     uvhttp_deferred_release(deferred);
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 200);
     assert_string_equal(answer->body, "4\r\none \r\n3\r\ntwo\r\n0\r\n\r\n");
     close(fd);
@@ -240,7 +240,7 @@ static void test_a_stream_that_is_given_up_is_cut_off(void **state) {
     int fd = begin_and_take(state, &deferred);
     assert_int_equal(uvhttp_deferred_run(deferred, stream_begin, NULL), UVHTTP_OK);
     uvhttp_deferred_release(deferred);
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_null(strstr(answer->body, "0\r\n\r\n"));
     close(fd);
     WAIT_UNTIL(dones_aborted == 1);
@@ -248,14 +248,14 @@ static void test_a_stream_that_is_given_up_is_cut_off(void **state) {
 
 /* --- the end of the server --- */
 
-static void test_a_drain_waits_for_the_answer(void **state) {
+static void test_a_drain_waits_for_the_response(void **state) {
     serving_t *serving = *state;
     uvhttp_deferred_t *deferred;
     int fd = begin_and_take(state, &deferred);
     uvhttp_server_stop(serving->server);
     assert_int_equal(uvhttp_deferred_text(deferred, 200, "at last"), UVHTTP_OK);
     uvhttp_deferred_release(deferred);
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_string_equal(answer->body, "at last");
     client_expect_end(fd);
     close(fd);
@@ -271,7 +271,7 @@ static void on_stop(uvhttp_response_t *res, void *user) {
     if (user) (void)uvhttp_response_text(res, 200, user);
 }
 
-static void test_who_answers_later_is_told_of_a_stop(void **state) {
+static void test_who_responds_later_is_notified_of_a_stop(void **state) {
     serving_t *serving = *state;
     serving->config.drain_timeout = 3600;
     begin(state);
@@ -374,7 +374,7 @@ static void *race(void *arg) {
     return NULL;
 }
 
-static void test_answers_and_releases_race_with_the_close_of_the_client(void **state) {
+static void test_responses_and_releases_race_with_the_close_of_the_client(void **state) {
     serving_t *serving = *state;
     begin(state);
     enum { ROUNDS = 150, THREADS = 4 };
@@ -482,7 +482,7 @@ static void expect_stream(int fd) {
     }
 }
 
-static void test_an_answer_is_made_as_fast_as_the_client_takes_it(void **state) {
+static void test_a_response_is_made_as_fast_as_the_client_takes_it(void **state) {
     int fd = begin_stream(state);
     WAIT_UNTIL(atomic_load(&refusals) > 0); /* the client has read nothing yet */
     expect_stream(fd);
@@ -495,7 +495,7 @@ static void test_an_answer_is_made_as_fast_as_the_client_takes_it(void **state) 
 }
 
 /* Its head said that the connection goes on, and was sent before the drain began. */
-static void test_a_drain_does_not_wait_for_another_request_behind_a_long_answer(void **state) {
+static void test_a_drain_does_not_wait_for_another_request_behind_a_long_response(void **state) {
     serving_t *serving = *state;
     serving->config.drain_timeout = 3600;
     serving->config.keepalive_timeout = 3600;
@@ -557,7 +557,7 @@ static void given_up(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     uvhttp_deferred_run(deferred, start_and_release, deferred);
     too_late.exchange = UVHTTP__CONTAINER_OF(req, uvhttp__exchange_t, request);
     too_late.post.run = call_back_too_late;
-    uvhttp__loop_post(too_late.exchange->worker->worker->loop, &too_late.post);
+    uvhttp__loop_post(too_late.exchange->loop->tcp->io, &too_late.post);
 }
 
 static void expect_no_call_behind_the_last_release(serving_t *serving, bool by_stop) {
@@ -585,16 +585,16 @@ static void test_on_stop_is_not_called_behind_the_last_release(void **state) {
 
 int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
-    return RUN_ON_EACH(test_another_thread_answers, test_the_first_and_the_last_status_are_sent,
+    return RUN_ON_EACH(test_another_thread_responds, test_the_first_and_the_last_status_are_sent,
                        test_a_body_of_any_size_is_copied, test_the_request_stays_readable,
-                       test_a_client_that_goes_is_told_once, test_on_abort_may_release_the_last_reference,
-                       test_released_without_an_answer_is_a_500, test_send_ref_releases_once_whatever_happens,
+                       test_a_client_that_goes_is_reported_once, test_on_abort_may_release_the_last_reference,
+                       test_released_without_a_response_is_a_500, test_send_ref_releases_once_whatever_happens,
                        test_run_streams_piece_by_piece, test_a_stream_that_is_given_up_is_cut_off,
-                       test_a_drain_waits_for_the_answer, test_who_answers_later_is_told_of_a_stop,
+                       test_a_drain_waits_for_the_response, test_who_responds_later_is_notified_of_a_stop,
                        test_a_handle_outlives_the_server, test_half_close_decides_whether_a_client_that_sent_fin_waits,
-                       test_answers_and_releases_race_with_the_close_of_the_client,
-                       test_an_answer_is_made_as_fast_as_the_client_takes_it,
-                       test_a_drain_does_not_wait_for_another_request_behind_a_long_answer,
+                       test_responses_and_releases_race_with_the_close_of_the_client,
+                       test_a_response_is_made_as_fast_as_the_client_takes_it,
+                       test_a_drain_does_not_wait_for_another_request_behind_a_long_response,
                        test_a_client_that_leaves_ends_the_making, test_on_drain_is_not_called_behind_the_last_release,
                        test_on_stop_is_not_called_behind_the_last_release);
 }

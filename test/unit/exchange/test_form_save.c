@@ -122,7 +122,7 @@ static void send_head(int fd, const char *path, size_t size) {
 }
 
 /* The body in two pieces that are cut at `cut`. */
-static const answer_t *ask(serving_t *serving, const char *path, const char *body, size_t cut) {
+static const client_response_t *ask(serving_t *serving, const char *path, const char *body, size_t cut) {
     int fd = client_connect(serving->port);
     char first[2048];
     assert_true(cut < sizeof first);
@@ -131,7 +131,7 @@ static const answer_t *ask(serving_t *serving, const char *path, const char *bod
     send_head(fd, path, strlen(body));
     if (cut > 0) client_send_text(fd, first);
     client_send_text(fd, body + cut);
-    const answer_t *answer = client_read(fd);
+    const client_response_t *answer = client_read(fd);
     close(fd);
     return answer;
 }
@@ -151,10 +151,10 @@ static void expect_file(const char *name, const char *content, size_t size) {
 static const char whole[] = FIELD("title", "green tea") FILE_HEAD("file", "../../a.txt") "first\r\n" FILE_HEAD(
     "file", "a.txt") "second\r\n" FILE_HEAD("none", "") "\r\n" FILE_HEAD("empty", "b.txt") "\r\n" FIELD("", "") "--b--";
 
-static void test_fields_are_told_and_files_are_on_disk_wherever_the_body_is_cut(void **state) {
+static void test_fields_are_reported_and_files_are_on_disk_wherever_the_body_is_cut(void **state) {
     serving_t *serving = start(state);
     for (size_t cut = 0; cut < sizeof whole; cut += 7) {
-        const answer_t *answer = ask(serving, cut % 2 ? "/spooled" : "/form", whole, cut);
+        const client_response_t *answer = ask(serving, cut % 2 ? "/spooled" : "/form", whole, cut);
         assert_int_equal(answer->status, 200);
         assert_string_equal(answer->body, "title=green tea;=;file:a.txt:5;file:a-1.txt:6;none:-:0;empty:b.txt:0;");
         expect_file("a.txt", "first", 5);
@@ -235,7 +235,7 @@ static void test_what_is_malformed_or_beyond_a_limit_leaves_nothing(void **state
     serving_t *serving = start_with(state, (uvhttp_form_limits_t){.part_size_max = 8, .field_count_max = 3});
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int spooled = 0; spooled < 2; spooled++) {
-            const answer_t *answer = ask(serving, spooled ? "/spooled" : "/form", cases[i].body, 0);
+            const client_response_t *answer = ask(serving, spooled ? "/spooled" : "/form", cases[i].body, 0);
             assert_int_equal(answer->status, cases[i].status);
             assert_string_equal(answer->body, cases[i].code);
         }
@@ -246,7 +246,7 @@ static void test_what_is_malformed_or_beyond_a_limit_leaves_nothing(void **state
 static void test_the_name_of_a_file_that_was_removed_is_another_uploads(void **state) {
     serving_t *serving = start_with(state, (uvhttp_form_limits_t){.part_size_max = 8});
     atomic_store(&taken_over, "b.txt");
-    const answer_t *answer =
+    const client_response_t *answer =
         ask(serving, "/form", FILE_HEAD("f", "a.txt") "abc\r\n" FILE_HEAD("g", "b.txt") "123456789\r\n--b--", 0);
     assert_int_equal(answer->status, 413);
     assert_null(atomic_load(&taken_over));
@@ -267,13 +267,13 @@ static void test_a_client_that_goes_leaves_nothing(void **state) {
 }
 
 /* A limit of the process stands for a full disk: both are 507. */
-static void test_no_space_is_told_and_leaves_nothing(void **state) {
+static void test_no_space_is_reported_and_leaves_nothing(void **state) {
     serving_t *serving = start(state);
     struct rlimit before;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){.rlim_cur = 4, .rlim_max = before.rlim_max}), 0);
-    const answer_t *answer =
+    const client_response_t *answer =
         ask(serving, "/form", FILE_HEAD("f", "a.txt") "abc\r\n" FILE_HEAD("g", "b.txt") "abcdef\r\n--b--", 0);
     int status = answer->status;
     char body[64];
@@ -297,11 +297,11 @@ static void test_what_is_no_such_form_or_no_such_handler_is_refused(void **state
 }
 
 int main(void) {
-    return RUN_ON_EACH(test_fields_are_told_and_files_are_on_disk_wherever_the_body_is_cut,
+    return RUN_ON_EACH(test_fields_are_reported_and_files_are_on_disk_wherever_the_body_is_cut,
                        test_a_large_file_is_the_same_on_disk, test_a_large_file_that_was_spooled_is_the_same_on_disk,
                        test_a_client_that_goes_before_its_body_is_spooled_leaves_nothing,
                        test_what_is_malformed_or_beyond_a_limit_leaves_nothing,
                        test_the_name_of_a_file_that_was_removed_is_another_uploads,
-                       test_a_client_that_goes_leaves_nothing, test_no_space_is_told_and_leaves_nothing,
+                       test_a_client_that_goes_leaves_nothing, test_no_space_is_reported_and_leaves_nothing,
                        test_what_is_no_such_form_or_no_such_handler_is_refused);
 }

@@ -4,11 +4,11 @@
 
 static const uvhttp_route_options_t plain = {0};
 
-static void test_a_sized_body_comes_in_order_and_the_next_request_is_answered(void **state) {
+static void test_a_sized_body_comes_in_order_and_the_next_request_is_served(void **state) {
     serving_t *serving = *state;
     streaming_start(serving, plain);
     int fd = client_ask(serving, HEAD("Content-Length: 11\r\n") "hello world" GET("/hello"));
-    expect_taken(fd, "hello world", 11);
+    expect_consumed(fd, "hello world", 11);
     expect_hello(fd);
     close(fd);
     assert_int_equal(seen.ends, 1);
@@ -26,7 +26,7 @@ static void test_a_chunked_body_byte_by_byte_with_trailers(void **state) {
     streaming_start(serving, plain);
     int fd = client_connect(serving->port);
     send_byte_by_byte(fd, CHUNKED_HEAD "5\r\nhello\r\n6;x=y\r\n world\r\n0\r\nX-Other: 1\r\nX-Check:  fine \r\n\r\n");
-    expect_taken(fd, "hello world", 11);
+    expect_consumed(fd, "hello world", 11);
     assert_trailer("fine");
     client_send_text(fd, GET("/hello"));
     expect_hello(fd);
@@ -37,7 +37,7 @@ static void test_a_whole_chunked_message_in_one_piece(void **state) {
     serving_t *serving = *state;
     streaming_start(serving, plain);
     int fd = client_ask(serving, CHUNKED_HEAD "1\r\na\r\n2\r\nbc\r\n0\r\nx-check: t\r\n\r\n" GET("/hello"));
-    expect_taken(fd, "abc", 3);
+    expect_consumed(fd, "abc", 3);
     expect_hello(fd);
     assert_trailer("t");
     assert_int_equal(seen.pieces, 2);
@@ -48,30 +48,30 @@ static void test_no_body_is_an_end_without_data(void **state) {
     serving_t *serving = *state;
     streaming_start(serving, plain);
     int fd = client_ask(serving, HEAD("Content-Length: 0\r\n"));
-    expect_taken(fd, "", 0);
+    expect_consumed(fd, "", 0);
     client_send_text(fd, HEAD(""));
-    expect_taken(fd, "", 0);
+    expect_consumed(fd, "", 0);
     client_send_text(fd, CHUNKED_HEAD "0\r\n\r\n");
-    expect_taken(fd, "", 0);
-    atomic_store(&seen.no_answer, true);
+    expect_consumed(fd, "", 0);
+    atomic_store(&seen.no_response, true);
     client_send_text(fd, HEAD(""));
     assert_int_equal(client_read(fd)->status, 500);
     client_send_text(fd, HEAD("Content-Length: 1\r\n") "x");
     assert_int_equal(client_read(fd)->status, 500);
-    atomic_store(&seen.no_answer, false);
+    atomic_store(&seen.no_response, false);
     atomic_store(&seen.defer, true);
     client_send_text(fd, HEAD(""));
     assert_int_equal(client_read(fd)->status, 200);
     uvhttp_deferred_release(atomic_load(&seen.deferred));
     close(fd);
-    assert_int_equal(counter(serving, "handler_no_answer"), 2);
+    assert_int_equal(counter(serving, "handler_no_response"), 2);
 }
 
-static void test_a_deferred_answer_may_follow_the_end_of_no_body(void **state) {
+static void test_a_deferred_response_may_follow_the_end_of_no_body(void **state) {
     serving_t *serving = *state;
     streaming_start(serving, plain);
     atomic_store(&seen.defer, true);
-    atomic_store(&seen.no_answer, true);
+    atomic_store(&seen.no_response, true);
     int fd = client_ask(serving, HEAD(""));
     WAIT_UNTIL(atomic_load(&seen.ends) == 1);
     uvhttp_deferred_t *deferred = atomic_load(&seen.deferred);
@@ -81,7 +81,7 @@ static void test_a_deferred_answer_may_follow_the_end_of_no_body(void **state) {
     client_send_text(fd, GET("/hello"));
     expect_hello(fd);
     close(fd);
-    assert_int_equal(counter(serving, "handler_no_answer"), 0);
+    assert_int_equal(counter(serving, "handler_no_response"), 0);
 }
 
 static void test_100_is_sent_when_the_handler_wants_the_body(void **state) {
@@ -90,11 +90,11 @@ static void test_100_is_sent_when_the_handler_wants_the_body(void **state) {
     int fd = client_ask(serving, HEAD("Content-Length: 4\r\nExpect: 100-continue\r\n"));
     client_expect_text(fd, "HTTP/1.1 100 Continue\r\n\r\n");
     client_send_text(fd, "body" GET("/hello"));
-    expect_taken(fd, "body", 4);
+    expect_consumed(fd, "body", 4);
     expect_hello(fd);
     /* Once; and after it the body comes, whatever the answer. */
     seen_reset();
-    atomic_store(&seen.answer_at_first, true);
+    atomic_store(&seen.respond_at_first, true);
     client_send_text(fd, HEAD("Content-Length: 4\r\nExpect: 100-continue\r\n"));
     client_expect_text(fd, "HTTP/1.1 100 Continue\r\n\r\n");
     client_send_text(fd, "b");
@@ -104,12 +104,12 @@ static void test_100_is_sent_when_the_handler_wants_the_body(void **state) {
     close(fd);
 }
 
-static void test_no_100_and_the_end_of_the_connection_for_an_early_answer(void **state) {
+static void test_no_100_and_the_end_of_the_connection_for_an_early_response(void **state) {
     serving_t *serving = *state;
     streaming_start(serving, plain);
-    atomic_store(&seen.answer_in_handler, true);
+    atomic_store(&seen.respond_in_handler, true);
     int fd = client_ask(serving, HEAD("Content-Length: 4\r\nExpect: 100-continue\r\n"));
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_string_equal(answer->body, "at once");
     assert_non_null(strstr(answer->text, "Connection: close\r\n"));
     client_expect_end(fd);
@@ -118,19 +118,19 @@ static void test_no_100_and_the_end_of_the_connection_for_an_early_answer(void *
     assert_int_equal(seen.ends, 0);
 }
 
-static void test_the_rest_of_a_small_body_that_was_answered_early_is_thrown_away(void **state) {
+static void test_the_rest_of_a_small_body_that_was_responded_to_early_is_thrown_away(void **state) {
     serving_t *serving = *state;
     static char body[65536];
     memset(body, 'G', sizeof body);
     streaming_start(serving, plain);
-    atomic_store(&seen.answer_in_handler, true);
+    atomic_store(&seen.respond_in_handler, true);
     int fd = client_ask(serving, HEAD("Content-Length: 65536\r\n"));
     assert_string_equal(client_read(fd)->body, "at once");
     client_send(fd, body, sizeof body);
     client_send_text(fd, GET("/hello"));
     expect_hello(fd);
-    atomic_store(&seen.answer_in_handler, false);
-    atomic_store(&seen.answer_at_first, true);
+    atomic_store(&seen.respond_in_handler, false);
+    atomic_store(&seen.respond_at_first, true);
     client_send_text(fd, HEAD("Content-Length: 65536\r\n") "x");
     assert_string_equal(client_read(fd)->body, "early");
     client_send(fd, body, sizeof body - 1);
@@ -141,15 +141,15 @@ static void test_the_rest_of_a_small_body_that_was_answered_early_is_thrown_away
     assert_int_equal(seen.dones, 2);
 }
 
-static void test_a_large_or_chunked_rest_ends_the_connection_after_the_answer(void **state) {
+static void test_a_large_or_chunked_rest_ends_the_connection_after_the_response(void **state) {
     serving_t *serving = *state;
     static const char *const requests[] = {HEAD("Content-Length: 65538\r\n") "x", CHUNKED_HEAD "1\r\nx\r\n"};
     streaming_start(serving, plain);
-    atomic_store(&seen.answer_at_first, true);
+    atomic_store(&seen.respond_at_first, true);
     for (size_t i = 0; i < 2; ++i) {
         atomic_store(&seen.pieces, 0);
         int fd = client_ask(serving, requests[i]);
-        answer_t *answer = client_read(fd);
+        client_response_t *answer = client_read(fd);
         assert_string_equal(answer->body, "early");
         assert_non_null(strstr(answer->text, "Connection: close\r\n"));
         client_send(fd, "more", 4); /* it lingers */
@@ -158,7 +158,7 @@ static void test_a_large_or_chunked_rest_ends_the_connection_after_the_answer(vo
     }
 }
 
-static void test_a_handler_that_neither_answers_nor_asks_gets_500(void **state) {
+static void test_a_handler_that_neither_responds_nor_defers_gets_500(void **state) {
     serving_t *serving = *state;
     streaming_start(serving, plain);
     atomic_store(&seen.no_on_body, true);
@@ -168,7 +168,7 @@ static void test_a_handler_that_neither_answers_nor_asks_gets_500(void **state) 
     close(fd);
 }
 
-static void test_a_deferred_answer_without_on_body_leaves_the_body_unread(void **state) {
+static void test_a_deferred_response_without_on_body_leaves_the_body_unread(void **state) {
     serving_t *serving = *state;
     streaming_start(serving, plain);
     atomic_store(&seen.no_on_body, true);
@@ -183,29 +183,29 @@ static void test_a_deferred_answer_without_on_body_leaves_the_body_unread(void *
     close(fd);
 }
 
-enum { LARGE_ANSWER = 8 << 20 };
+enum { LARGE_RESPONSE = 8 << 20 };
 
-static void answer_large(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void respond_large(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req;
-    uvhttp_response_send_static(res, 200, "text/plain", user, LARGE_ANSWER);
+    uvhttp_response_send_static(res, 200, "text/plain", user, LARGE_RESPONSE);
 }
 
-/* Such a client would wait for ever for a server that waits for it. */
-static void test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_answer(void **state) {
+/* Such a client would wait forever for a server that waits for it. */
+static void test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_response(void **state) {
     serving_t *serving = *state;
-    char *data = calloc(1, LARGE_ANSWER);
+    char *data = calloc(1, LARGE_RESPONSE);
     serving_make(serving);
-    uvhttp_post(serving->server, "/take", answer_large, data);
+    uvhttp_post(serving->server, "/take", respond_large, data);
     uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.stream_body = true});
     serving_start(serving);
     int fd = client_ask(serving, HEAD("Content-Length: 67108864\r\n"));
     struct timeval limit = {.tv_sec = LIMIT_SECONDS};
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    for (int i = 0; i < 8; ++i) client_send(fd, data, LARGE_ANSWER);
+    for (int i = 0; i < 8; ++i) client_send(fd, data, LARGE_RESPONSE);
     static char in[65536]; /* the server's thread may still be reading `data` */
     size_t got = 0;
     for (ssize_t now; (now = client_receive_some(fd, in, sizeof in)) > 0;) got += (size_t)now;
-    assert_true(got > LARGE_ANSWER);
+    assert_true(got > LARGE_RESPONSE);
     serving_leave(serving, fd);
     free(data);
 }
@@ -252,7 +252,7 @@ static void test_a_paused_handler_holds_back_a_client_of_64_mib(void **state) {
     /* From this thread. */
     assert_int_equal(uvhttp_deferred_resume_body(seen.deferred), UVHTTP_OK);
     while (sent < total) sent += pump(fd, data + sent, total - sent, LIMIT_SECONDS * 1000);
-    expect_taken(fd, data, total);
+    expect_consumed(fd, data, total);
     assert_true(atomic_load(&seen.largest) <= (int)serving->config.read_buffer_size);
     assert_int_equal(uvhttp_deferred_resume_body(seen.deferred), UVHTTP_E_STATE);
     uvhttp_deferred_release(seen.deferred);
@@ -284,7 +284,7 @@ static void test_pausing_from_another_thread_and_in_the_handler(void **state) {
     }
     assert_int_equal(seen.pieces, 1);
     assert_int_equal(uvhttp_deferred_resume_body(seen.deferred), UVHTTP_OK);
-    expect_taken(fd, "ab", 2);
+    expect_consumed(fd, "ab", 2);
     expect_hello(fd);
     uvhttp_deferred_release(seen.deferred);
     close(other);
@@ -293,7 +293,7 @@ static void test_pausing_from_another_thread_and_in_the_handler(void **state) {
 
 /* --- ends that are none --- */
 
-static void test_a_client_that_goes_at_any_byte_is_told_once(void **state) {
+static void test_a_client_that_goes_at_any_byte_is_reported_once(void **state) {
     serving_t *serving = *state;
     static const char message[] = CHUNKED_HEAD "5\r\nhello\r\n3\r\n wo\r\n0\r\nx-check: t\r\n\r\n";
     const size_t head = strlen(CHUNKED_HEAD);
@@ -336,7 +336,7 @@ static void test_a_reset_reaches_a_paused_handler(void **state) {
     uvhttp_deferred_release(deferred);
 }
 
-static void test_a_malformed_chunk_is_told_and_answered(void **state) {
+static void test_a_malformed_chunk_is_reported_and_refused(void **state) {
     serving_t *serving = *state;
     for (int defer = 0; defer < 2; ++defer) {
         if (defer == 0) streaming_start(serving, plain);
@@ -413,7 +413,7 @@ static void test_what_comes_can_be_sent_back_at_once(void **state) {
     assert_int_equal(seen.end_status, UVHTTP_E_HTTP_CHUNK_SIZE);
 }
 
-static void test_another_thread_answers_before_the_body_is_there(void **state) {
+static void test_another_thread_responds_before_the_body_is_there(void **state) {
     serving_t *serving = *state;
     streaming_start(serving, plain);
     atomic_store(&seen.defer, true);
@@ -452,7 +452,7 @@ static void test_a_body_waits_for_a_middleware_that_waits(void **state) {
     uvhttp_post(serving->server, "/take", take, NULL);
     uvhttp_route_use(serving->server, (uvhttp_middleware_t){.run = wait_here});
     uvhttp_route_options(serving->server,
-                         &(uvhttp_route_options_t){.stream_body = true, .answer_timeout_ms = LIMIT_SECONDS * 1000});
+                         &(uvhttp_route_options_t){.stream_body = true, .response_timeout_ms = LIMIT_SECONDS * 1000});
     serving_start(serving);
     int fd = client_connect(serving->port);
     for (int i = 0; i < 6; ++i) {
@@ -464,7 +464,7 @@ static void test_a_body_waits_for_a_middleware_that_waits(void **state) {
         assert_int_equal(seen.handlers + seen.pieces, 0);
         assert_int_equal(uvhttp_deferred_next(deferred, pass_on, NULL), UVHTTP_OK);
         uvhttp_deferred_release(deferred);
-        expect_taken(fd, "body", i % 3 == 2 ? 0 : 4);
+        expect_consumed(fd, "body", i % 3 == 2 ? 0 : 4);
         uvhttp_deferred_release(atomic_load(&seen.deferred));
     }
     /* One that goes meanwhile. */
@@ -482,9 +482,9 @@ static bool takes_connections(uint16_t port) {
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool taken = connect(fd, (const struct sockaddr *)&address, sizeof address) == 0;
+    bool consumed = connect(fd, (const struct sockaddr *)&address, sizeof address) == 0;
     close(fd);
-    return taken;
+    return consumed;
 }
 
 static void test_a_server_that_drains_lets_the_body_come(void **state) {
@@ -497,7 +497,7 @@ static void test_a_server_that_drains_lets_the_body_come(void **state) {
     client_send_text(fd, "67890");
     char text[64];
     snprintf(text, sizeof text, "10 %lu", sum_of("1234567890", 10, 0));
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_string_equal(answer->body, text);
     assert_non_null(strstr(answer->text, "Connection: close\r\n"));
     client_expect_end(fd);
@@ -509,18 +509,18 @@ static void test_a_server_that_drains_lets_the_body_come(void **state) {
 int main(void) {
     test_allocator_install();
     return RUN_ON_EACH(
-        test_a_sized_body_comes_in_order_and_the_next_request_is_answered,
-        test_a_chunked_body_byte_by_byte_with_trailers, test_a_whole_chunked_message_in_one_piece,
-        test_no_body_is_an_end_without_data, test_a_deferred_answer_may_follow_the_end_of_no_body,
-        test_100_is_sent_when_the_handler_wants_the_body, test_no_100_and_the_end_of_the_connection_for_an_early_answer,
-        test_the_rest_of_a_small_body_that_was_answered_early_is_thrown_away,
-        test_a_large_or_chunked_rest_ends_the_connection_after_the_answer,
-        test_a_handler_that_neither_answers_nor_asks_gets_500,
-        test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_answer,
-        test_a_deferred_answer_without_on_body_leaves_the_body_unread,
+        test_a_sized_body_comes_in_order_and_the_next_request_is_served, test_a_chunked_body_byte_by_byte_with_trailers,
+        test_a_whole_chunked_message_in_one_piece, test_no_body_is_an_end_without_data,
+        test_a_deferred_response_may_follow_the_end_of_no_body, test_100_is_sent_when_the_handler_wants_the_body,
+        test_no_100_and_the_end_of_the_connection_for_an_early_response,
+        test_the_rest_of_a_small_body_that_was_responded_to_early_is_thrown_away,
+        test_a_large_or_chunked_rest_ends_the_connection_after_the_response,
+        test_a_handler_that_neither_responds_nor_defers_gets_500,
+        test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_response,
+        test_a_deferred_response_without_on_body_leaves_the_body_unread,
         test_a_paused_handler_holds_back_a_client_of_64_mib, test_pausing_from_another_thread_and_in_the_handler,
-        test_a_client_that_goes_at_any_byte_is_told_once, test_a_reset_reaches_a_paused_handler,
-        test_a_malformed_chunk_is_told_and_answered, test_what_comes_can_be_sent_back_at_once,
-        test_another_thread_answers_before_the_body_is_there, test_a_body_waits_for_a_middleware_that_waits,
+        test_a_client_that_goes_at_any_byte_is_reported_once, test_a_reset_reaches_a_paused_handler,
+        test_a_malformed_chunk_is_reported_and_refused, test_what_comes_can_be_sent_back_at_once,
+        test_another_thread_responds_before_the_body_is_there, test_a_body_waits_for_a_middleware_that_waits,
         test_a_server_that_drains_lets_the_body_come);
 }

@@ -50,7 +50,7 @@ static void defer(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 
 static const struct {
     const char *path;
-    uvhttp_handler_t handler;
+    uvhttp_handler_cb handler;
     uvhttp_exec_t exec;
 } routes[] = {
     {"/loop", respond, UVHTTP_EXEC_LOOP},           {"/stream", stream, UVHTTP_EXEC_LOOP},
@@ -74,7 +74,7 @@ static void test_each_kind_of_handler_sends_them_before_its_response(void **stat
         fake_script_expect_status(script, 200);
         assert_non_null(script->seen.interim);
         assert_string_equal(script->seen.interim, "102 103 Link: </a.css>; rel=preload\r\n");
-        assert_int_equal(script->seen.body_taken, 5);
+        assert_int_equal(script->seen.body_consumed, 5);
         assert_int_equal(late, UVHTTP_E_STATE);
         fake_script_free(script);
     }

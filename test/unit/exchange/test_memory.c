@@ -22,10 +22,10 @@ static const uvhttp__protocol_t protocol = {.offset = 64, .arena_size = 512};
 /* A loop that reads requests, as far as an exchange looks at it. */
 typedef struct loop {
     uvhttp__loop_t loop;
-    uvhttp__worker_t worker;
+    uvhttp__tcp_loop_t tcp;
     uvhttp__service_t service;
     uvhttp__exchange_pool_t pool;
-    uvhttp__http_worker_t *http;
+    uvhttp__http_loop_t *http;
 } loop_t;
 
 static loop_t *loop_new(void) {
@@ -37,9 +37,9 @@ static loop_t *loop_new(void) {
     assert_non_null(loop->http);
     memset(loop->http, 0, size);
     uvhttp_server_config_default(&loop->service.config);
-    loop->worker.loop = &loop->loop;
+    loop->tcp.io = &loop->loop;
     loop->http->fields = (uvhttp__field_t *)(void *)(loop->http + 1);
-    loop->http->worker = &loop->worker;
+    loop->http->tcp = &loop->tcp;
     loop->http->service = &loop->service;
     loop->pool.protocol = &protocol;
     return loop;
@@ -99,13 +99,13 @@ static void test_an_exchange_is_one_allocation_of_little_more_than_a_kilobyte(vo
 
 static void test_a_pool_keeps_so_many_exchanges_and_no_more(void **state) {
     (void)state;
-    enum { KEPT = 32, TAKEN = KEPT + 3 };
+    enum { KEPT = 32, CONSUMED = KEPT + 3 };
     loop_t *loop = loop_new();
     size_t before = test_allocator_live();
-    uvhttp__exchange_t *taken[TAKEN];
-    for (int i = 0; i < TAKEN; i++) assert_non_null(taken[i] = uvhttp__exchange_new(loop->http, &loop->pool));
-    assert_int_equal(test_allocator_live(), before + TAKEN);
-    for (int i = 0; i < TAKEN; i++) uvhttp__exchange_release(taken[i]);
+    uvhttp__exchange_t *consumed[CONSUMED];
+    for (int i = 0; i < CONSUMED; i++) assert_non_null(consumed[i] = uvhttp__exchange_new(loop->http, &loop->pool));
+    assert_int_equal(test_allocator_live(), before + CONSUMED);
+    for (int i = 0; i < CONSUMED; i++) uvhttp__exchange_release(consumed[i]);
     assert_int_equal(loop->pool.free_count, KEPT);
     assert_int_equal(test_allocator_live(), before + KEPT);
     loop_free(loop);

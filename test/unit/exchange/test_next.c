@@ -48,7 +48,7 @@ static void handle(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_response_send(res, 200, "text/plain", id.data, id.size);
 }
 
-static void begin(void **state, uvhttp_handler_t handler) {
+static void begin(void **state, uvhttp_handler_cb handler) {
     serving_t *serving = *state;
     atomic_store(&slot, NULL);
     dones_ok = dones_aborted = handled = went_on = went_on_gone = 0;
@@ -70,7 +70,7 @@ static void test_a_middleware_that_waited_passes_the_request_on(void **state) {
     begin(state, handle);
     int fd = client_ask(serving, GET("/things/seven") GET("/nowhere"));
     go_on(take(), NULL);
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 200);
     assert_string_equal(answer->body, "seven");
     assert_non_null(strstr(answer->text, "X-Waited: yes\r\n"));
@@ -165,7 +165,7 @@ static void test_a_call_without_memory_says_so_and_changes_nothing(void **state)
         assert_int_equal(status, UVHTTP_E_NOMEM);
     }
     go_on(deferred, NULL);
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_string_equal(answer->body, "seven");
     assert_null(strstr(answer->text, "X-Never"));
     serving_leave(serving, fd);

@@ -230,11 +230,11 @@ static void response_send_static(user_t *user) {
 static void response_send_ref(user_t *user) {
     EXPECT(uvhttp_response_send_ref(user->res, 200, "a/b", "x", 1, NULL, NULL) == UVHTTP_OK);
 }
-static void response_send_content(user_t *user) {
-    uvhttp_content_t *content;
-    if (uvhttp_content_new("x", 1, &content) != UVHTTP_OK) abort();
-    EXPECT(uvhttp_response_send_content(user->res, 200, "a/b", content) == UVHTTP_OK);
-    uvhttp_content_release(content);
+static void response_send_shared_body(user_t *user) {
+    uvhttp_shared_body_t *content;
+    if (uvhttp_shared_body_new("x", 1, &content) != UVHTTP_OK) abort();
+    EXPECT(uvhttp_response_send_shared_body(user->res, 200, "a/b", content) == UVHTTP_OK);
+    uvhttp_shared_body_release(content);
 }
 static void response_send_fd(user_t *user) {
     EXPECT(uvhttp_response_send_fd(user->res, 200, "a/b", -1, 0, 0) == UVHTTP_E_INVALID);
@@ -377,7 +377,7 @@ static const entry_t of_requests[] = {
 static const entry_t of_responses[] = {
     USE(response_stopping),      USE(response_header),      USE(response_header_add), USE(response_header_get),
     USE(response_header_remove), USE(response_cookie),      USE(response_text),       USE(response_json),
-    USE(response_send),          USE(response_send_static), USE(response_send_ref),   USE(response_send_content),
+    USE(response_send),          USE(response_send_static), USE(response_send_ref),   USE(response_send_shared_body),
     USE(response_send_fd),       USE(response_send_file),   USE(response_empty),      USE(response_redirect),
     USE(response_status),        USE(response_set_status),  USE(response_request),    USE(response_close),
     USE(response_on_finish),     USE(response_on_done),     USE(response_upgrade),    USE(response_interim),
@@ -485,7 +485,7 @@ static int ask(const serving_t *serving, const char *text, user_t *user) {
 static _Atomic(uvhttp_deferred_t *) slot; /* what a handler has deferred */
 static atomic_bool inside;                /* a handler waits for its client to go */
 
-static void start(serving_t *serving, uvhttp_handler_t handler, uvhttp_exec_t exec) {
+static void start(serving_t *serving, uvhttp_handler_cb handler, uvhttp_exec_t exec) {
     static const char *const trusted[] = {"127.0.0.0/8"};
     wrong = used = 0;
     atomic_store(&slot, NULL);
@@ -672,7 +672,7 @@ static void *add_headers(void *arg) {
 
 /* What a handle is told is done on the loop, with memory of the response; a thread that reads the request meanwhile
  * takes other memory. */
-static void test_reading_a_request_while_its_answer_is_made_needs_no_lock(void **state) {
+static void test_reading_a_request_while_its_response_is_made_needs_no_lock(void **state) {
     serving_t *serving = *state;
     user_t user = {0};
     pthread_t thread;
@@ -692,7 +692,7 @@ static void test_reading_a_request_while_its_answer_is_made_needs_no_lock(void *
     pthread_join(thread, NULL);
     assert_int_equal(uvhttp_deferred_text(user.deferred, 200, "made"), UVHTTP_OK);
     uvhttp_deferred_release(user.deferred);
-    const answer_t *answer = client_read(fd);
+    const client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 200);
     assert_string_equal(answer->body, "made");
     assert_non_null(strstr(answer->text, "X-0: 0123456789012345678901234567890123456789\r\n"));
@@ -758,7 +758,7 @@ int main(void) {
 #if UVHTTP_WITH_COROUTINES
         ON_EACH(test_a_coroutine_uses_all_after_its_client_has_reset),
 #endif
-        ON_EACH(test_reading_a_request_while_its_answer_is_made_needs_no_lock),
+        ON_EACH(test_reading_a_request_while_its_response_is_made_needs_no_lock),
         ON_EACH(test_the_memory_of_a_request_does_not_grow_with_the_requests_before_it),
     };
     return RUN_TABLE(tests);

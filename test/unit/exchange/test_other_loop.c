@@ -143,7 +143,7 @@ static void stop(app_t *app, uvhttp_server_t *server) {
     while (!app->stopped) uv_run(&app->loop, UV_RUN_ONCE);
 }
 
-static void turn_until(app_t *app, const atomic_int *count, int wanted) {
+static void iteration_until(app_t *app, const atomic_int *count, int wanted) {
     for (int i = 0; i < LIMIT_SECONDS * 1000 && *count < wanted; i++) {
         uv_run(&app->loop, UV_RUN_NOWAIT);
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -161,10 +161,10 @@ static void look_at_what_is_left(uvhttp_request_t *req, uvhttp_response_t *res, 
     atomic_fetch_add(&calls, 1);
 }
 
-static void ask_and_turn(app_t *app, uint16_t port) {
+static void ask_and_iteration(app_t *app, uint16_t port) {
     int before = calls, fd = client_connect(port);
     client_send_text(fd, "GET /look HTTP/1.1\r\nHost: a.example\r\n\r\n");
-    turn_until(app, &calls, before + 1);
+    iteration_until(app, &calls, before + 1);
     uv_run(&app->loop, UV_RUN_NOWAIT);
     assert_string_equal(client_read(fd)->body, "looked");
     close(fd);
@@ -200,7 +200,7 @@ static void test_a_handle_is_used_on_the_loop_that_came_after(void **state) {
     while (!atomic_load(&slot)) uv_run(&app.loop, UV_RUN_ONCE);
     app.deferred = take_deferred();
     client_reset(fd);
-    turn_until(&app, &aborted, 1);
+    iteration_until(&app, &aborted, 1);
     look(app.deferred);
     stop(&app, first);
     look(app.deferred);
@@ -208,7 +208,7 @@ static void test_a_handle_is_used_on_the_loop_that_came_after(void **state) {
     look(app.deferred);
     attach(&app, serving, &second);
     assert_int_equal(uvhttp_get(second, "/look", look_at_what_is_left, &app), UVHTTP_OK);
-    ask_and_turn(&app, listen_on(second));
+    ask_and_iteration(&app, listen_on(second));
     uvhttp_deferred_release(app.deferred);
     stop(&app, second);
     uv_run(&app.loop, UV_RUN_DEFAULT);
@@ -238,13 +238,13 @@ static void test_a_server_serves_on_when_another_one_of_its_thread_is_freed(void
             assert_int_equal(uvhttp_get(servers[i], "/look", look_at_what_is_left, &app), UVHTTP_OK);
             ports[i] = listen_on(servers[i]);
         }
-        ask_and_turn(&app, ports[0]);
-        ask_and_turn(&app, ports[1]);
+        ask_and_iteration(&app, ports[0]);
+        ask_and_iteration(&app, ports[1]);
         stop(&app, servers[later]);
-        ask_and_turn(&app, ports[!later]);
+        ask_and_iteration(&app, ports[!later]);
         assert_ptr_equal(uvhttp_loop_uv(), &app.loop);
         assert_int_equal(uvhttp_timer_start(&timer, 1, on_timer, &fired), UVHTTP_OK);
-        turn_until(&app, &fired, 1);
+        iteration_until(&app, &fired, 1);
         stop(&app, servers[!later]);
         assert_null(uvhttp_loop_uv());
         assert_int_equal(uvhttp_timer_start(&timer, 1, on_timer, &fired), UVHTTP_E_STATE);

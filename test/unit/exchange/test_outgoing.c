@@ -14,13 +14,13 @@
 
 #include "support/failing_allocator.h"
 
-enum { TAKEN_MAX = 256, KEEPERS_MAX = 300 };
+enum { CONSUMED_MAX = 256, KEEPERS_MAX = 300 };
 
 /* What a protocol has pulled, and what it still holds. */
 typedef struct taker {
     uvhttp__outgoing_t outgoing;
     uvhttp__body_t body; /* in parts: it stays while they are taken */
-    char taken[TAKEN_MAX];
+    char consumed[CONSUMED_MAX];
     size_t size;
     uvhttp__keeper_t held[KEEPERS_MAX];
     size_t held_count;
@@ -48,8 +48,8 @@ static int take_piece(taker_t *taker, uint64_t window) {
     assert_int_not_equal(piece.kind, UVHTTP__PIECE_FILE);
     assert_true(piece.size > 0 && piece.size <= taker->outgoing.size);
     uint64_t size = piece.size < window ? piece.size : window, before = taker->outgoing.size;
-    assert_true(taker->size + size <= TAKEN_MAX && taker->held_count < KEEPERS_MAX);
-    memcpy(taker->taken + taker->size, piece.data, size);
+    assert_true(taker->size + size <= CONSUMED_MAX && taker->held_count < KEEPERS_MAX);
+    memcpy(taker->consumed + taker->size, piece.data, size);
     status = uvhttp__outgoing_consume(&taker->outgoing, size, &keeper);
     if (status != UVHTTP_OK) {
         assert_int_equal(taker->outgoing.size, before);
@@ -76,10 +76,10 @@ static void taker_free(taker_t *taker) {
     free(taker);
 }
 
-#define assert_taken(taker, text)                                                                                      \
+#define assert_consumed(taker, text)                                                                                   \
     do {                                                                                                               \
         assert_int_equal((taker)->size, strlen(text));                                                                 \
-        assert_memory_equal((taker)->taken, (text), strlen(text));                                                     \
+        assert_memory_equal((taker)->consumed, (text), strlen(text));                                                  \
     } while (0)
 
 /* --- streamed bodies --- */
@@ -113,7 +113,7 @@ static void test_copies_and_references_come_out_in_order_and_are_released_once(v
                          UVHTTP_OK);
         assert_int_equal(taker->outgoing.size, 17);
         assert_int_equal(take(taker, window), UVHTTP_E_AGAIN);
-        assert_taken(taker, "one and two three");
+        assert_consumed(taker, "one and two three");
         assert_int_equal(released, 0);
         release_held(taker);
         assert_int_equal(released, 1);
@@ -138,7 +138,7 @@ static void test_what_is_written_comes_out_in_order_through_any_window(void **st
         assert_int_equal(write_text(taker, "three"), UVHTTP_OK);
         uvhttp__outgoing_end(&taker->outgoing);
         assert_int_equal(take(taker, window), UVHTTP_E_EOF);
-        assert_taken(taker, "one and two three");
+        assert_consumed(taker, "one and two three");
         taker_free(taker);
     }
 }
@@ -149,11 +149,11 @@ static void test_a_piece_that_is_pulled_in_the_call_is_not_copied(void **state) 
     size_t before = test_allocator_count();
     for (int i = 0; i < 3; i++) {
         uvhttp__outgoing_lend(&taker->outgoing, "abc", 3);
-        assert_int_equal(take(taker, TAKEN_MAX), UVHTTP_E_AGAIN);
+        assert_int_equal(take(taker, CONSUMED_MAX), UVHTTP_E_AGAIN);
         assert_int_equal(uvhttp__outgoing_take_back(&taker->outgoing, true), UVHTTP_OK);
     }
     assert_int_equal(test_allocator_count(), before);
-    assert_taken(taker, "abcabcabc");
+    assert_consumed(taker, "abcabcabc");
     taker_free(taker);
 }
 
@@ -170,7 +170,7 @@ static void test_of_a_piece_that_is_pulled_in_part_the_rest_is_copied(void **sta
         memset(lent, '?', sizeof lent);
         assert_int_equal(write_text(taker, "9"), UVHTTP_OK);
         assert_int_equal(take(taker, 3), UVHTTP_E_AGAIN);
-        assert_taken(taker, "0123456789");
+        assert_consumed(taker, "0123456789");
         taker_free(taker);
     }
 }
@@ -185,18 +185,18 @@ static void test_a_piece_that_is_not_kept_is_gone(void **state) {
     assert_int_equal(write_text(taker, "b"), UVHTTP_OK);
     uvhttp__outgoing_end(&taker->outgoing);
     assert_int_equal(take(taker, 1), UVHTTP_E_EOF);
-    assert_taken(taker, "ab");
+    assert_consumed(taker, "ab");
     taker_free(taker);
 }
 
-static void test_without_memory_a_piece_is_refused_and_what_was_begun_cannot_go_on(void **state) {
+static void test_without_memory_a_piece_is_refused_and_what_was_begun_cannot_continue(void **state) {
     (void)state;
     taker_t *taker = taker_new();
     test_allocator_fail_at(1);
     assert_int_equal(write_text(taker, "lost"), UVHTTP_E_NOMEM);
     assert_int_equal(write_text(taker, "abc"), UVHTTP_OK);
     assert_int_equal(take(taker, 8), UVHTTP_E_AGAIN);
-    assert_taken(taker, "abc");
+    assert_consumed(taker, "abc");
     uvhttp__outgoing_lend(&taker->outgoing, "defg", 4);
     assert_int_equal(take_piece(taker, 1), UVHTTP_OK);
     test_allocator_fail_at(1);
@@ -225,7 +225,7 @@ static void test_a_reference_is_kept_until_the_last_piece_of_it_is_released(void
         taker_t *taker = taker_new();
         put_reference(taker, "0123456789");
         assert_int_equal(take(taker, window), UVHTTP_E_EOF);
-        assert_taken(taker, "0123456789");
+        assert_consumed(taker, "0123456789");
         while (taker->held_count > 0) {
             assert_int_equal(taker->released, 0);
             uvhttp__keeper_release(taker->held[--taker->held_count]);
@@ -240,7 +240,7 @@ static void test_a_whole_reference_costs_no_memory(void **state) {
     taker_t *taker = taker_new();
     size_t before = test_allocator_count();
     put_reference(taker, "0123456789");
-    assert_int_equal(take(taker, TAKEN_MAX), UVHTTP_E_EOF);
+    assert_int_equal(take(taker, CONSUMED_MAX), UVHTTP_E_EOF);
     assert_int_equal(test_allocator_count(), before);
     taker_free(taker);
 }
@@ -270,18 +270,18 @@ static void test_memory_of_the_exchange_has_its_keeper_and_static_memory_has_non
         const uvhttp__keeper_t keeper = {count_release, &taker->released};
         assert_int_equal(uvhttp__outgoing_put_body(&taker->outgoing, &body, keeper, NULL), UVHTTP_OK);
         assert_int_equal(take(taker, 2), UVHTTP_E_EOF);
-        assert_taken(taker, "12345");
+        assert_consumed(taker, "12345");
         release_held(taker);
         assert_int_equal(taker->released, kinds[i] == UVHTTP__BODY_MEMORY);
         taker_free(taker);
     }
 }
 
-static void test_content_is_a_file_for_who_can_send_one(void **state) {
+static void test_a_shared_body_is_a_file_for_peers_that_can_send_one(void **state) {
     (void)state;
     taker_t *taker = taker_new();
-    uvhttp_content_t content = {.fd = 0, .size = 10, .data = "0123456789"};
-    uvhttp__body_t body = {.kind = UVHTTP__BODY_CONTENT, .size = 10, .release = NULL, .arg = &content};
+    uvhttp_shared_body_t content = {.fd = 0, .size = 10, .data = "0123456789"};
+    uvhttp__body_t body = {.kind = UVHTTP__BODY_SHARED, .size = 10, .release = NULL, .arg = &content};
     uvhttp__piece_t piece;
     uvhttp__keeper_t keeper;
     assert_int_equal(uvhttp__outgoing_put_body(&taker->outgoing, &body, (uvhttp__keeper_t){NULL, NULL}, NULL), 0);
@@ -293,7 +293,7 @@ static void test_content_is_a_file_for_who_can_send_one(void **state) {
     assert_int_equal(piece.offset, 3);
     assert_int_equal(piece.size, 7);
     assert_int_equal(take(taker, 2), UVHTTP_E_EOF);
-    assert_taken(taker, "3456789");
+    assert_consumed(taker, "3456789");
     taker_free(taker);
 }
 
@@ -325,7 +325,7 @@ static void test_parts_are_one_body_and_are_released_one_by_one(void **state) {
             put_parts(taker, parts);
             int status = UVHTTP_OK;
             for (int i = 0; i < abort_at && status == UVHTTP_OK; i++) status = take_piece(taker, window);
-            assert_memory_equal(taker->taken, "<a>first<b>second<c>", taker->size);
+            assert_memory_equal(taker->consumed, "<a>first<b>second<c>", taker->size);
             assert_int_equal(taker->outgoing.size, 20 - taker->size);
             if (status != UVHTTP_OK) assert_int_equal(status, UVHTTP_E_EOF);
             uvhttp__outgoing_release(&taker->outgoing);
@@ -346,7 +346,7 @@ static void test_only_what_has_a_keeper_of_its_own_stays_where_it_is(void **stat
         uvhttp__piece_t piece;
         assert_int_equal(uvhttp__outgoing_peek(&taker->outgoing, false, &piece), UVHTTP_OK);
         assert_int_equal(piece.kind, parts->parts[i].held ? UVHTTP__PIECE_KEPT : UVHTTP__PIECE_LENT);
-        assert_int_equal(take_piece(taker, TAKEN_MAX), UVHTTP_OK);
+        assert_int_equal(take_piece(taker, CONSUMED_MAX), UVHTTP_OK);
     }
     taker_free(taker);
     free(parts);
@@ -358,7 +358,7 @@ static void take_with_failures(void *user) {
     int status = take(taker, 2);
     assert_true(status == UVHTTP_E_EOF || status == UVHTTP_E_NOMEM);
     if (status == UVHTTP_E_NOMEM) status = take(taker, 2); /* nothing was lost: a protocol may try again */
-    if (status == UVHTTP_E_EOF) assert_taken(taker, "<a>first<b>second<c>");
+    if (status == UVHTTP_E_EOF) assert_consumed(taker, "<a>first<b>second<c>");
     uvhttp__outgoing_release(&taker->outgoing);
     release_held(taker);
     assert_int_equal(taker->released, 2);
@@ -429,7 +429,7 @@ static uvhttp__body_parts_t *put_file_parts(taker_t *taker, bool copied) {
     return parts;
 }
 
-static void test_a_file_among_parts_is_told_of_when_it_is_next_and_may_go_by_sendfile(void **state) {
+static void test_a_file_among_parts_is_reported_when_it_is_next_and_may_go_by_sendfile(void **state) {
     (void)state;
     for (int copied = 0; copied <= 1; copied++) {
         taker_t *taker = taker_new();
@@ -489,13 +489,13 @@ static void test_a_file_is_consumed_by_sendfile_to_its_end(void **state) {
     assert_int_equal(pwrite(fd, data, sizeof data, 0), FILE_SIZE); /* it is in memory */
     assert_int_equal(uvhttp__outgoing_put_body(&taker->outgoing, &body, (uvhttp__keeper_t){NULL, NULL}, &port), 0);
     static const uint64_t sizes[] = {50, 49, 1};
-    for (uint64_t i = 0, taken = 0; i < 3; taken += sizes[i++]) {
+    for (uint64_t i = 0, consumed = 0; i < 3; consumed += sizes[i++]) {
         assert_int_equal(uvhttp__outgoing_peek(&taker->outgoing, true, &piece), UVHTTP_OK);
         assert_int_equal(piece.kind, UVHTTP__PIECE_FILE);
-        assert_int_equal(piece.offset, taken);
+        assert_int_equal(piece.offset, consumed);
         assert_int_equal(uvhttp__outgoing_file_size(&taker->outgoing), 0); /* it is decided */
         assert_int_equal(uvhttp__outgoing_consume(&taker->outgoing, sizes[i], &keeper), UVHTTP_OK);
-        assert_int_equal(taker->outgoing.size, FILE_SIZE - taken - sizes[i]);
+        assert_int_equal(taker->outgoing.size, FILE_SIZE - consumed - sizes[i]);
         taker->held[taker->held_count++] = keeper;
     }
     assert_int_equal(uvhttp__outgoing_peek(&taker->outgoing, true, &piece), UVHTTP_E_EOF);
@@ -513,18 +513,18 @@ int main(void) {
         cmocka_unit_test(test_a_piece_that_is_pulled_in_the_call_is_not_copied),
         cmocka_unit_test(test_of_a_piece_that_is_pulled_in_part_the_rest_is_copied),
         cmocka_unit_test(test_a_piece_that_is_not_kept_is_gone),
-        cmocka_unit_test(test_without_memory_a_piece_is_refused_and_what_was_begun_cannot_go_on),
+        cmocka_unit_test(test_without_memory_a_piece_is_refused_and_what_was_begun_cannot_continue),
         cmocka_unit_test(test_a_reference_is_kept_until_the_last_piece_of_it_is_released),
         cmocka_unit_test(test_a_whole_reference_costs_no_memory),
         cmocka_unit_test(test_an_abort_releases_what_was_not_pulled_and_pieces_keep_theirs),
         cmocka_unit_test(test_memory_of_the_exchange_has_its_keeper_and_static_memory_has_none),
-        cmocka_unit_test(test_content_is_a_file_for_who_can_send_one),
+        cmocka_unit_test(test_a_shared_body_is_a_file_for_peers_that_can_send_one),
         cmocka_unit_test(test_parts_are_one_body_and_are_released_one_by_one),
         cmocka_unit_test(test_only_what_has_a_keeper_of_its_own_stays_where_it_is),
         cmocka_unit_test(test_every_allocation_may_fail),
         cmocka_unit_test(test_a_file_is_closed_once_when_nobody_takes_it),
         cmocka_unit_test(test_without_memory_a_file_is_refused_and_closed),
-        cmocka_unit_test(test_a_file_among_parts_is_told_of_when_it_is_next_and_may_go_by_sendfile),
+        cmocka_unit_test(test_a_file_among_parts_is_reported_when_it_is_next_and_may_go_by_sendfile),
         cmocka_unit_test(test_without_memory_for_the_next_part_the_rest_cannot_be_had),
         cmocka_unit_test(test_after_a_failure_no_part_is_put_in),
         cmocka_unit_test(test_a_file_is_consumed_by_sendfile_to_its_end),

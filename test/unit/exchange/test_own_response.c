@@ -6,7 +6,7 @@
 
 /* --- what the server's thread has seen --- */
 
-static atomic_int told, noted, passed, finished, done, aborted, tries;
+static atomic_int reported, noted, passed, finished, done, aborted, tries;
 static atomic_bool quiet; /* the error function leaves the response as it is */
 
 static void on_finish(uvhttp_response_t *res, void *user) {
@@ -46,8 +46,8 @@ static void on_error(uvhttp_request_t *req, uvhttp_response_t *res, int status, 
     char text[512];
     uvhttp_str_t method = uvhttp_request_method_text(req), target = uvhttp_request_target(req),
                  path = uvhttp_request_path(req);
-    told++;
-    if (user != &told || status != uvhttp_response_status(res)) abort();
+    reported++;
+    if (user != &reported || status != uvhttp_response_status(res)) abort();
     if (quiet) return;
     snprintf(text, sizeof text,
              "{\"status\":%d,\"code\":\"%s\",\"method\":\"%.*s\",\"target\":\"%.*s\",\"path\":\"%.*s\"}", status,
@@ -78,7 +78,7 @@ static void defer(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 static uvhttp_deferred_t *kept;
 
 static void begin(serving_t *serving, uvhttp_error_cb function) {
-    told = noted = passed = finished = done = aborted = tries = 0;
+    reported = noted = passed = finished = done = aborted = tries = 0;
     quiet = false;
     serving->config.body_size_max = 10;
     serving_make(serving);
@@ -90,8 +90,8 @@ static void begin(serving_t *serving, uvhttp_error_cb function) {
     uvhttp_post(server, "/hello", say_hello, NULL);
     uvhttp_get(server, "/later", defer, NULL);
     uvhttp_get(server, "/kept", defer, &kept);
-    uvhttp_route_options(server, &(uvhttp_route_options_t){.answer_timeout_ms = 20});
-    assert_int_equal(uvhttp_server_on_error(server, function, function ? (void *)&told : NULL), UVHTTP_OK);
+    uvhttp_route_options(server, &(uvhttp_route_options_t){.response_timeout_ms = 20});
+    assert_int_equal(uvhttp_server_on_error(server, function, function ? (void *)&reported : NULL), UVHTTP_OK);
     serving_start(serving);
     assert_int_equal(uvhttp_server_on_error(server, NULL, NULL), UVHTTP_E_STATE);
     assert_int_equal(uvhttp_server_on_error(NULL, NULL, NULL), UVHTTP_E_INVALID);
@@ -158,7 +158,7 @@ static void test_the_error_function_replaces_each_of_the_servers_own_responses(v
             size_t size = strlen(vector->request), step = bytes ? 1 : size;
             for (size_t at = 0; at < size; at += step)
                 if (send(fd, vector->request + at, step, MSG_NOSIGNAL) < 0) break; /* refused, and closed */
-            answer_t *answer = client_read(fd);
+            client_response_t *answer = client_read(fd);
             print_message("%s -> %s\n", vector->request, answer->body);
             assert_int_equal(answer->status, vector->status);
             assert_non_null(strstr(answer->text, JSON_HEAD));
@@ -169,7 +169,7 @@ static void test_the_error_function_replaces_each_of_the_servers_own_responses(v
             close(fd);
             count++;
             refused += vector->refused;
-            assert_int_equal(told, count);
+            assert_int_equal(reported, count);
             assert_int_equal(noted, refused);
             assert_int_equal(passed, 2 * (count - refused));
         }
@@ -181,7 +181,7 @@ static void test_the_error_function_replaces_each_of_the_servers_own_responses(v
 static void expect_defaults(serving_t *serving) {
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
         int fd = client_ask(serving, vectors[i].request);
-        answer_t *answer = client_read(fd);
+        client_response_t *answer = client_read(fd);
         assert_int_equal(answer->status, vectors[i].status);
         assert_non_null(strstr(answer->text, "Content-Type: text/plain; charset=utf-8\r\n"));
         assert_string_equal(answer->body, vectors[i].text);
@@ -192,21 +192,21 @@ static void expect_defaults(serving_t *serving) {
 static void test_without_one_the_default_leaves(void **state) {
     begin(*state, NULL);
     expect_defaults(*state);
-    assert_int_equal(told, 0);
+    assert_int_equal(reported, 0);
 }
 
 static void test_one_that_does_nothing_lets_the_default_leave(void **state) {
     begin(*state, on_error);
     quiet = true;
     expect_defaults(*state);
-    assert_int_equal(told, sizeof vectors / sizeof *vectors);
+    assert_int_equal(reported, sizeof vectors / sizeof *vectors);
 }
 
 static void test_a_handlers_own_errors_are_its_own(void **state) {
     begin(*state, on_error);
     int fd = client_ask(*state, GET("/hello"));
     assert_string_equal(client_read(fd)->body, "hello");
-    assert_int_equal(told, 0);
+    assert_int_equal(reported, 0);
     assert_int_equal(noted, 0);
     close(fd);
 }
@@ -218,7 +218,7 @@ static void nothing_comes(uvhttp_tcp_t *tcp, const char *data, size_t size, void
 static void try_everything(uvhttp_request_t *req, uvhttp_response_t *res, int status, int code, void *user) {
     (void)req, (void)status, (void)code, (void)user;
     static const uvhttp_tcp_handlers_t handlers = {.on_data = nothing_comes};
-    told++;
+    reported++;
     tries += uvhttp_response_defer(res) == NULL;
     tries += uvhttp_response_begin(res, 200, NULL, UVHTTP_SIZE_UNKNOWN) == UVHTTP_E_STATE;
     tries += uvhttp_response_write(res, "x", 1) == UVHTTP_E_STATE;
@@ -227,16 +227,16 @@ static void try_everything(uvhttp_request_t *req, uvhttp_response_t *res, int st
     if (uvhttp_response_text(res, 418, "short and stout") != UVHTTP_OK) abort();
 }
 
-static void test_it_answers_at_once_or_not_at_all(void **state) {
+static void test_it_responds_at_once_or_not_at_all(void **state) {
     begin(*state, try_everything);
     static const char *const requests[] = {"GET /\n", GET("/missing"), GET("/nothing")};
     for (int i = 0; i < 3; i++) {
         int fd = client_ask(*state, requests[i]);
-        answer_t *answer = client_read(fd);
+        client_response_t *answer = client_read(fd);
         assert_int_equal(answer->status, 418);
         assert_string_equal(answer->body, "short and stout");
         close(fd);
-        assert_int_equal(told, i + 1);
+        assert_int_equal(reported, i + 1);
         assert_int_equal(tries, 5 * (i + 1));
     }
 }
@@ -266,7 +266,7 @@ static void test_head_gets_no_content_whatever_is_wrong_with_it(void **state) {
         assert_string_equal(strstr(text, "\r\n\r\n") + 4, "");
         close(fd);
     }
-    assert_int_equal(told, sizeof heads / sizeof *heads);
+    assert_int_equal(reported, sizeof heads / sizeof *heads);
     uvhttp_deferred_release(kept);
 }
 
@@ -275,11 +275,11 @@ static void test_a_deferred_response_that_is_late_is_reported(void **state) {
     serving_t *serving = *state;
     begin(serving, on_error);
     int fd = client_ask(serving, GET("/kept?x=y"));
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 503);
-    assert_string_equal(strchr(answer->body, ',') + 1, SEEN("ANSWER_TIMEOUT", "GET", "/kept?x=y", "/kept"));
+    assert_string_equal(strchr(answer->body, ',') + 1, SEEN("RESPONSE_TIMEOUT", "GET", "/kept?x=y", "/kept"));
     assert_int_equal(noted, 0);
-    assert_int_equal(told, 1);
+    assert_int_equal(reported, 1);
     assert_int_equal(aborted, 2);
     close(fd);
     uvhttp_deferred_release(kept);
@@ -290,7 +290,7 @@ static void test_a_head_that_is_late_is_reported(void **state) {
     serving->config.connection_timeout = 1;
     begin(serving, on_error);
     int fd = client_ask(serving, "GET /slow?q HTTP/1.1\r\nHo");
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 408);
     assert_string_equal(strchr(answer->body, ',') + 1, SEEN("HTTP_TIMEOUT", "GET", "/slow?q", "/slow"));
     assert_int_equal(noted, 1);
@@ -300,7 +300,7 @@ static void test_a_head_that_is_late_is_reported(void **state) {
 int main(void) {
     return RUN_ON_EACH(test_the_error_function_replaces_each_of_the_servers_own_responses,
                        test_without_one_the_default_leaves, test_one_that_does_nothing_lets_the_default_leave,
-                       test_a_handlers_own_errors_are_its_own, test_it_answers_at_once_or_not_at_all,
+                       test_a_handlers_own_errors_are_its_own, test_it_responds_at_once_or_not_at_all,
                        test_head_gets_no_content_whatever_is_wrong_with_it,
                        test_a_deferred_response_that_is_late_is_reported, test_a_head_that_is_late_is_reported);
 }

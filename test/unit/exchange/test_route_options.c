@@ -44,7 +44,7 @@ static void expect(const serving_t *serving, const char *path, size_t size, bool
     size_t first = split ? (size_t)head - 7 : (size_t)head;
     client_send(fd, request, first);
     if (split) client_send(fd, request + first, (size_t)head - first);
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, status);
     snprintf(text, sizeof text, "%zu", size);
     if (status == 200) assert_string_equal(answer->body, text);
@@ -54,8 +54,8 @@ static void expect(const serving_t *serving, const char *path, size_t size, bool
 static void test_a_route_may_take_less_or_more_than_the_server(void **state) {
     serving_t *serving = *state;
     start_limits(serving);
-    for (int way = 0; way < 4; ++way) {
-        bool chunked = way & 1, split = way & 2;
+    for (int cursor = 0; cursor < 4; ++cursor) {
+        bool chunked = cursor & 1, split = cursor & 2;
         expect(serving, "/small", 10, chunked, split, 200);
         expect(serving, "/small", 11, chunked, split, 413);
         expect(serving, "/usual", 100, chunked, split, 200);
@@ -88,7 +88,7 @@ static void test_a_streamed_body_has_no_limit_but_its_route_s(void **state) {
     streaming_start(serving, (uvhttp_route_options_t){0});
     int fd = client_ask(serving, HEAD("Content-Length: 5000\r\n"));
     client_send(fd, body, sizeof body);
-    expect_taken(fd, body, sizeof body);
+    expect_consumed(fd, body, sizeof body);
     close(fd);
 }
 
@@ -123,8 +123,8 @@ static void expect_refused(serving_t *serving, const uvhttp_route_options_t *opt
 static void test_wrong_options_are_refused_with_a_reason(void **state) {
     serving_t *serving = *state;
     serving->config.performance.log_level = UVHTTP_LOG_LEVEL_NONE;
-    expect_refused(serving, &(uvhttp_route_options_t){.answer_timeout_ms = 604800001}, true,
-                   "GET /x: answer_timeout_ms is 604800001");
+    expect_refused(serving, &(uvhttp_route_options_t){.response_timeout_ms = 604800001}, true,
+                   "GET /x: response_timeout_ms is 604800001");
     expect_refused(serving, &(uvhttp_route_options_t){.body_size_max = UINT64_MAX}, true, "GET /x: body_size_max");
     expect_refused(serving, NULL, false, "there is no route");
     streaming_start(serving, (uvhttp_route_options_t){.body_size_max = UINT64_MAX});

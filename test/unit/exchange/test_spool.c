@@ -61,7 +61,7 @@ static void read_all(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     unsigned long sum = 0;
     uvhttp_str_t piece;
     int status;
-    while ((status = uvhttp_request_read_body(req, &piece, UVHTTP_BODY_FOREVER)) == UVHTTP_OK) {
+    while ((status = uvhttp_request_read_body(req, &piece, UVHTTP_NEVER)) == UVHTTP_OK) {
         sum += sum_of(piece.data, piece.size, bytes);
         bytes += piece.size;
         atomic_fetch_add(&worked.pieces, 1);
@@ -78,8 +78,7 @@ static void read_in_coroutine(uvhttp_request_t *req, uvhttp_response_t *res, voi
     (void)user;
     unsigned long long bytes = 0;
     unsigned long sum = 0;
-    for (uvhttp_str_t piece; uvhttp_coro_read_body(req, &piece, UVHTTP_CORO_FOREVER) == UVHTTP_OK;
-         bytes += piece.size) {
+    for (uvhttp_str_t piece; uvhttp_coro_read_body(req, &piece, UVHTTP_NEVER) == UVHTTP_OK; bytes += piece.size) {
         sum += sum_of(piece.data, piece.size, bytes);
         atomic_fetch_add(&worked.pieces, 1);
     }
@@ -111,7 +110,7 @@ static void write_on(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     while (status == UVHTTP_OK) status = uvhttp_response_write(res, zeros, sizeof zeros);
 }
 
-static void route(uvhttp_server_t *server, const char *path, uvhttp_handler_t handler, uvhttp_exec_t exec,
+static void route(uvhttp_server_t *server, const char *path, uvhttp_handler_cb handler, uvhttp_exec_t exec,
                   uvhttp_route_options_t options) {
     assert_int_equal(uvhttp_route(server, UVHTTP_ANY, path, handler, NULL, exec), UVHTTP_OK);
     assert_int_equal(uvhttp_route_options(server, &options), UVHTTP_OK);
@@ -139,13 +138,13 @@ static serving_t *start(void **state) {
 static void expect_sum(int fd, size_t bytes, const char *trailer) {
     char text[96];
     snprintf(text, sizeof text, "%zu %lu%s", bytes, sum_of(text_of(bytes), bytes, 0), trailer);
-    const answer_t *answer = client_read(fd);
+    const client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 200);
     assert_string_equal(answer->body, text);
 }
 
 static void expect_status(int fd, int status, bool retry) {
-    const answer_t *answer = client_read(fd);
+    const client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, status);
     assert_int_equal(strstr(answer->text, "\r\nRetry-After: 1\r\n") != NULL, retry);
 }

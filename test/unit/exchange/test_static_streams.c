@@ -70,8 +70,8 @@ static void test_files_are_pulled_as_windows_open(void **state) {
             fake_script_send(scripts[i], cases[i / 2].size);
             fake_script_expect_status(scripts[i], cases[i / 2].status);
             const fake_stream_t *seen = &scripts[i]->seen;
-            assert_int_equal(seen->body_taken, cases[i / 2].size);
-            for (size_t at = 0; at < seen->body_taken; at++)
+            assert_int_equal(seen->body_consumed, cases[i / 2].size);
+            for (size_t at = 0; at < seen->body_consumed; at++)
                 assert_int_equal(seen->body[at], fake_byte_out(0, cases[i / 2].from + at));
         } else {
             fake_script_expect_abort(scripts[i]);
@@ -85,7 +85,7 @@ static void test_files_are_pulled_as_windows_open(void **state) {
 static bool holds(const fake_stream_t *stream, size_t from, size_t size) {
     char *bytes = fake_bytes(fake_byte_out, 0, from + size);
     bool found = false;
-    for (size_t at = 0; at + size <= stream->body_taken && !found; at++)
+    for (size_t at = 0; at + size <= stream->body_consumed && !found; at++)
         found = memcmp(stream->body + at, bytes + from, size) == 0;
     free(bytes);
     return found;
@@ -107,7 +107,7 @@ static void test_several_ranges_are_one_body(void **state) {
         assert_false(fake_script_is_over(script));
         fake_script_send(script, 10000);
         fake_script_expect_status(script, 206);
-        assert_int_equal(script->seen.body_taken, script->seen.announced);
+        assert_int_equal(script->seen.body_consumed, script->seen.announced);
         assert_true(holds(&script->seen, 0, 100));
         assert_true(holds(&script->seen, 1000, 1000));
         fake_script_free(script);

@@ -28,10 +28,10 @@ static void serve_once(void *user) {
     seen_reset();
     serving->server = uvhttp_server_new(&serving->config);
     if (!serving->server) return;
-    const uvhttp_route_options_t streamed = {.stream_body = true, .answer_timeout_ms = 5000};
+    const uvhttp_route_options_t streamed = {.stream_body = true, .response_timeout_ms = 5000};
     static const struct {
         const char *path;
-        uvhttp_handler_t handler;
+        uvhttp_handler_cb handler;
     } routes[] = {{"/take", take}, {"/form", take_form}, {"/late", late}};
     bool made = true;
     for (size_t i = 0; i < 3; ++i)

@@ -7,35 +7,35 @@
 #define PART_HEAD(name) "Content-Disposition: form-data; name=\"" name "\"\r\n\r\n"
 
 /* "<name>content</>" for each part and "$" or the code at the end; under text_lock. */
-static char told[2000];
-static atomic_bool answer_at_part, defer, own_answer, begin_first;
+static char reported[2000];
+static atomic_bool respond_at_part, defer, own_response, begin_first;
 static atomic_int ends;
 static _Atomic(uvhttp_deferred_t *) handle;
 
 static void tell(uvhttp_str_t text) {
     pthread_mutex_lock(&text_lock);
-    size_t size = strlen(told);
-    snprintf(told + size, sizeof told - size, "%.*s", (int)text.size, text.data);
+    size_t size = strlen(reported);
+    snprintf(reported + size, sizeof reported - size, "%.*s", (int)text.size, text.data);
     pthread_mutex_unlock(&text_lock);
 }
 
-static void assert_told(const char *text) {
-    char copy[sizeof told];
+static void assert_reported(const char *text) {
+    char copy[sizeof reported];
     pthread_mutex_lock(&text_lock);
-    memcpy(copy, told, sizeof copy);
+    memcpy(copy, reported, sizeof copy);
     pthread_mutex_unlock(&text_lock);
     assert_string_equal(copy, text);
 }
 
 static void on_event(uvhttp_request_t *req, uvhttp_response_t *res, const uvhttp_multipart_event_t *event, void *user) {
     (void)req;
-    if (user != told) abort();
+    if (user != reported) abort();
     switch (event->kind) {
         case UVHTTP_MULTIPART_PART:
             tell((uvhttp_str_t){"<", 1});
             tell(event->name);
             tell((uvhttp_str_t){">", 1});
-            if (answer_at_part) uvhttp_response_text(res, 403, "no such part here");
+            if (respond_at_part) uvhttp_response_text(res, 403, "no such part here");
             break;
         case UVHTTP_MULTIPART_DATA: tell(event->data); break;
         case UVHTTP_MULTIPART_PART_END: tell((uvhttp_str_t){"</>", 3}); break;
@@ -45,11 +45,11 @@ static void on_event(uvhttp_request_t *req, uvhttp_response_t *res, const uvhttp
 
 static void on_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
     (void)req;
-    if (user != told) abort();
+    if (user != reported) abort();
     tell(status == UVHTTP_OK ? (uvhttp_str_t){"$", 1}
                              : (uvhttp_str_t){uvhttp_error_name(status), strlen(uvhttp_error_name(status))});
     if (status == UVHTTP_OK) uvhttp_response_text(res, 200, "fine");
-    if (status != UVHTTP_OK && own_answer) uvhttp_response_text(res, 422, "own");
+    if (status != UVHTTP_OK && own_response) uvhttp_response_text(res, 422, "own");
     atomic_fetch_add(&ends, 1);
 }
 
@@ -57,17 +57,17 @@ static void form(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     const uvhttp_form_limits_t limits = {.field_count_max = 3, .part_size_max = 100};
     (void)user;
     pthread_mutex_lock(&text_lock);
-    told[0] = '\0';
+    reported[0] = '\0';
     pthread_mutex_unlock(&text_lock);
     uvhttp_deferred_t *deferred = defer ? uvhttp_response_defer(res) : NULL;
     if (begin_first) uvhttp_response_begin(res, 200, "text/plain", UVHTTP_SIZE_UNKNOWN);
-    int status = uvhttp_request_on_multipart(req, &limits, on_event, on_end, told);
+    int status = uvhttp_request_on_multipart(req, &limits, on_event, on_end, reported);
     if (status != UVHTTP_OK) uvhttp_response_text(res, uvhttp_error_http_status(status), uvhttp_error_name(status));
     atomic_store(&handle, deferred);
 }
 
 static void start(serving_t *serving) {
-    answer_at_part = defer = own_answer = begin_first = false;
+    respond_at_part = defer = own_response = begin_first = false;
     ends = 0;
     serving_make(serving);
     uvhttp_post(serving->server, "/take", form, NULL);
@@ -97,7 +97,7 @@ static void test_parts_come_in_order_however_the_body_is_cut(void **state) {
     for (size_t size = 1; size <= sizeof body; ++size) {
         send_form(fd, body, size);
         assert_int_equal(client_read(fd)->status, 200);
-        assert_told("<one>first\r\n-</><two></>$");
+        assert_reported("<one>first\r\n-</><two></>$");
     }
     close(fd);
 }
@@ -107,13 +107,13 @@ static void expect_form(const serving_t *serving, const char *body, int status, 
         int fd = client_connect(serving->port);
         send_form(fd, body, size);
         assert_int_equal(client_read(fd)->status, status);
-        assert_told(text);
+        assert_reported(text);
         if (defer) uvhttp_deferred_release(handle);
         close(fd);
     }
 }
 
-static void test_a_malformed_form_is_told_and_answered(void **state) {
+static void test_a_malformed_form_is_reported_and_refused(void **state) {
     serving_t *serving = *state;
     start(serving);
     for (int with_handle = 0; with_handle < 2; ++with_handle) {
@@ -123,7 +123,7 @@ static void test_a_malformed_form_is_told_and_answered(void **state) {
         if (defer) break;
         expect_form(serving, "--b\r\n\r\n", 400, "UVHTTP_E_MULTIPART_DISPOSITION");
     }
-    own_answer = true;
+    own_response = true;
     defer = false;
     expect_form(serving, "--b\r\n\r\n", 422, "UVHTTP_E_MULTIPART_DISPOSITION");
     assert_int_equal(counter(serving, "rejected_multipart_disposition"), 4);
@@ -168,30 +168,30 @@ static void test_what_is_no_form_is_refused_at_once(void **state) {
     }
 }
 
-static void test_an_answer_at_a_part_ends_the_telling(void **state) {
+static void test_a_response_at_a_part_ends_the_events(void **state) {
     serving_t *serving = *state;
     start(serving);
-    answer_at_part = true;
+    respond_at_part = true;
     expect_form(serving, "--b\r\n" PART_HEAD("a") "x\r\n--b--", 403, "<a>");
     assert_int_equal(ends, 0);
 }
 
-static void test_a_malformed_form_cuts_off_an_answer_that_was_begun(void **state) {
+static void test_a_malformed_form_cuts_off_a_response_that_was_begun(void **state) {
     serving_t *serving = *state;
     start(serving);
     begin_first = true;
     int fd = client_connect(serving->port);
     send_form(fd, "--b\r\n\r\n", 100);
-    answer_t *answer = client_read(fd); /* until the end */
+    client_response_t *answer = client_read(fd); /* until the end */
     assert_null(strstr(answer->text, "0\r\n\r\n"));
     close(fd);
     WAIT_UNTIL(ends == 1);
-    assert_told("UVHTTP_E_MULTIPART_DISPOSITION");
+    assert_reported("UVHTTP_E_MULTIPART_DISPOSITION");
 }
 
 int main(void) {
-    return RUN_ON_EACH(test_parts_come_in_order_however_the_body_is_cut, test_a_malformed_form_is_told_and_answered,
+    return RUN_ON_EACH(test_parts_come_in_order_however_the_body_is_cut, test_a_malformed_form_is_reported_and_refused,
                        test_limits_of_parts_are_413, test_what_is_no_form_is_refused_at_once,
-                       test_an_answer_at_a_part_ends_the_telling,
-                       test_a_malformed_form_cuts_off_an_answer_that_was_begun);
+                       test_a_response_at_a_part_ends_the_events,
+                       test_a_malformed_form_cuts_off_a_response_that_was_begun);
 }

@@ -182,8 +182,8 @@ static void test_trailers_go_both_ways_and_some_responses_have_no_body(void **st
         fake_script_expect_status(script, cases[i].status);
         const fake_stream_t *stream = &script->seen;
         assert_false(stream->missized);
-        assert_int_equal(stream->body_taken, strlen(cases[i].body));
-        if (stream->body_taken > 0) assert_memory_equal(stream->body, cases[i].body, stream->body_taken);
+        assert_int_equal(stream->body_consumed, strlen(cases[i].body));
+        if (stream->body_consumed > 0) assert_memory_equal(stream->body, cases[i].body, stream->body_consumed);
         assert_string_equal(stream->trailers ? stream->trailers : "", cases[i].trailers ? cases[i].trailers : "");
         fake_script_free(script);
     }
@@ -215,7 +215,7 @@ static void test_a_response_fills_its_queue_to_the_last_byte_and_no_further(void
     fake_script_expect_status(script, 200);
     static const int expected[] = {UVHTTP_OK, UVHTTP_E_LIMIT, UVHTTP_OK, UVHTTP_E_LIMIT};
     for (int i = 0; i < 4; i++) assert_int_equal(writes[i], expected[i]);
-    assert_int_equal(fake_script_look(script)->body_taken, 8192);
+    assert_int_equal(fake_script_look(script)->body_consumed, 8192);
     fake_script_free(script);
     fake_server_stop(&server);
 }

@@ -1,5 +1,5 @@
 /* Owns: tests of streams that end in another way than by the handler's response: an application that is late, a client
- * that does not send, a drain, a response that is cut or can not begin. Each in the states that only a protocol with
+ * that does not send, a drain, a response that is cut or cannot begin. Each in the states that only a protocol with
  * windows knows. On each engine. */
 /* Needs: coroutines. */
 #include <semaphore.h>
@@ -38,7 +38,7 @@ static uvhttp_deferred_t *defer(uvhttp_response_t *res) {
     return deferred;
 }
 
-static void route(fake_server_t *server, const char *path, uvhttp_handler_t handler, uvhttp_exec_t exec,
+static void route(fake_server_t *server, const char *path, uvhttp_handler_cb handler, uvhttp_exec_t exec,
                   const uvhttp_route_options_t *options) {
     assert_int_equal(uvhttp_route(server->serving->server, UVHTTP_ANY, path, handler, NULL, exec), UVHTTP_OK);
     if (options) assert_int_equal(uvhttp_route_options(server->serving->server, options), UVHTTP_OK);
@@ -58,7 +58,7 @@ static void block(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)uvhttp_response_text(res, 200, "late");
 }
 
-static void wait_for_ever(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void wait_forever(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     if (uvhttp_response_on_done(res, on_done, NULL) != UVHTTP_OK) abort();
     while (uvhttp_coro_sleep(1000) == UVHTTP_OK) continue;
@@ -88,12 +88,12 @@ static void expect_503_in_its_place(fake_server_t *server, const char *path) {
 }
 
 static void test_an_application_that_is_late_is_replaced(void **state) {
-    const uvhttp_route_options_t soon = {.answer_timeout_ms = 20};
+    const uvhttp_route_options_t soon = {.response_timeout_ms = 20};
     fake_server_t server;
     make_server(&server, state);
     route(&server, "/hold", hold, UVHTTP_EXEC_LOOP, &soon);
     route(&server, "/block", block, UVHTTP_EXEC_WORKER, &soon);
-    if (fake_mode_works(FAKE_COROUTINE)) route(&server, "/wait", wait_for_ever, UVHTTP_EXEC_COROUTINE, &soon);
+    if (fake_mode_works(FAKE_COROUTINE)) route(&server, "/wait", wait_forever, UVHTTP_EXEC_COROUTINE, &soon);
     fake_server_start(&server);
     expect_503_in_its_place(&server, "/hold");
     expect_503_in_its_place(&server, "/block");
@@ -105,7 +105,7 @@ static void test_an_application_that_is_late_is_replaced(void **state) {
 static void test_a_response_without_a_window_is_not_late(void **state) {
     fake_server_t server;
     make_server(&server, state);
-    const uvhttp_route_options_t soon = {.answer_timeout_ms = 1};
+    const uvhttp_route_options_t soon = {.response_timeout_ms = 1};
     route(&server, "/hold", hold, UVHTTP_EXEC_LOOP, &soon);
     fake_server_start(&server);
     fake_script_t *late = fake_script_for(&server, UVHTTP_GET, "/hold", NULL);
@@ -175,7 +175,7 @@ static void nothing(void *arg) {
     (void)arg;
 }
 
-static void test_a_drain_tells_every_stream(void **state) {
+static void test_a_drain_notifies_every_stream(void **state) {
     fake_server_t server;
     make_server(&server, state);
     route(&server, "/until-stop", until_stop, UVHTTP_EXEC_LOOP, NULL);
@@ -190,7 +190,7 @@ static void test_a_drain_tells_every_stream(void **state) {
     fake_script_start(scripts[2]); /* it is told at once */
     for (int i = 0; i < 3; i++) {
         fake_script_expect_status(scripts[i], 200);
-        assert_int_equal(scripts[i]->seen.body_taken, strlen("stopped"));
+        assert_int_equal(scripts[i]->seen.body_consumed, strlen("stopped"));
         fake_script_free(scripts[i]);
     }
     assert_int_equal(dones, 3);
@@ -235,7 +235,7 @@ static void at_once(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 }
 
 /* What follows a head that was never written would be taken for something else. */
-static void test_a_response_that_can_not_begin_is_cut(void **state) {
+static void test_a_response_that_cannot_begin_is_cut(void **state) {
     static const char *const paths[] = {"/loop", "/worker-begins", "/coroutine-begins"};
     static const uvhttp_exec_t execs[] = {UVHTTP_EXEC_LOOP, UVHTTP_EXEC_WORKER, UVHTTP_EXEC_COROUTINE};
     fake_server_t server;
@@ -314,7 +314,7 @@ static void test_nothing_of_the_body_follows_an_early_response(void **state) {
 
 int main(void) {
     return RUN_ON_EACH(test_an_application_that_is_late_is_replaced, test_a_response_without_a_window_is_not_late,
-                       test_a_body_that_does_not_come_is_refused_in_every_state, test_a_drain_tells_every_stream,
-                       test_a_response_that_nobody_ends_is_cut, test_a_response_that_can_not_begin_is_cut,
+                       test_a_body_that_does_not_come_is_refused_in_every_state, test_a_drain_notifies_every_stream,
+                       test_a_response_that_nobody_ends_is_cut, test_a_response_that_cannot_begin_is_cut,
                        test_nothing_of_the_body_follows_an_early_response);
 }

@@ -83,13 +83,13 @@ static void step(uvhttp__post_t *post) {
     if (run->started == STREAMS && live == 0)
         atomic_store(&run->done, true);
     else
-        uvhttp__loop_post(run->connection->worker->worker->loop, &run->post);
+        uvhttp__loop_post(run->connection->loop->tcp->io, &run->post);
 }
 
 static void begin(void *arg) {
     run_t *run = arg;
     run->post.run = step;
-    uvhttp__loop_post(run->connection->worker->worker->loop, &run->post);
+    uvhttp__loop_post(run->connection->loop->tcp->io, &run->post);
 }
 
 static void check(uint64_t seed, const stream_t *stream) {
@@ -101,10 +101,10 @@ static void check(uint64_t seed, const stream_t *stream) {
     CHECK(fake->finished == 1 || stream->cut);
     CHECK(atomic_load(&fake_dones[stream->id]) <= 1);
     CHECK(!fake->responded || fake->status == 200);
-    CHECK(fake->body_taken <= size);
-    for (size_t i = 0; i < fake->body_taken; i++) CHECK(fake->body[i] == fake_byte_out(stream->id, i));
+    CHECK(fake->body_consumed <= size);
+    for (size_t i = 0; i < fake->body_consumed; i++) CHECK(fake->body[i] == fake_byte_out(stream->id, i));
     if (fake->aborted) return;
-    CHECK(fake->body_taken == size);
+    CHECK(fake->body_consumed == size);
     CHECK(!fake->missized);
     CHECK(atomic_load(&fake_dones[stream->id]) == 1);
 #undef CHECK

@@ -55,7 +55,7 @@ static uvhttp_flow_t watch(uvhttp_request_t *req, uvhttp_response_t *res, void *
 
 /* --- handlers --- */
 
-static void tell_all(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void report_all(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     char text[1024];
     uvhttp_str_t id = uvhttp_request_param(req, "id"), body = uvhttp_request_body(req);
     uvhttp_str_t query = {0}, header = uvhttp_request_header(req, "X-Ask");
@@ -129,7 +129,7 @@ static void stream(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     atomic_fetch_add(&seen.returned, 1);
 }
 
-static void stream_when_told(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void stream_when_notified(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     block();
     stream(req, res, user);
 }
@@ -153,19 +153,19 @@ static void add_routes(serving_t *serving) {
     serving_make(serving);
     uvhttp_server_t *server = serving->server;
     uvhttp_use(server, (uvhttp_middleware_t){.run = watch});
-    uvhttp_route(server, UVHTTP_ANY, "/tell/:id", tell_all, "told", UVHTTP_EXEC_WORKER);
+    uvhttp_route(server, UVHTTP_ANY, "/tell/:id", report_all, "told", UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/nothing", nothing, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/source", send_file, "test/tools/layers.txt", UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/blocked", blocked, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/stream", stream, (void *)(uintptr_t)1000, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/whole", stream, (void *)(uintptr_t)BIG, UVHTTP_EXEC_WORKER);
-    uvhttp_route(server, UVHTTP_GET, "/when-told", stream_when_told, (void *)(uintptr_t)4096, UVHTTP_EXEC_WORKER);
+    uvhttp_route(server, UVHTTP_GET, "/when-told", stream_when_notified, (void *)(uintptr_t)4096, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/chunks", chunks, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/defer", defer, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/late", blocked_late, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route_use(server, (uvhttp_middleware_t){.run = hold_loop});
-    assert_int_equal(uvhttp_route_options(server, &(uvhttp_route_options_t){.answer_timeout_ms = 20}), UVHTTP_OK);
-    uvhttp_get(server, "/loop", tell_all, "looped");
+    assert_int_equal(uvhttp_route_options(server, &(uvhttp_route_options_t){.response_timeout_ms = 20}), UVHTTP_OK);
+    uvhttp_get(server, "/loop", report_all, "looped");
 }
 
 static void start(serving_t *serving) {
@@ -179,12 +179,12 @@ static uint64_t counter(const serving_t *serving, const char *name) {
 
 /* --- answers --- */
 
-static void test_a_handler_on_a_worker_thread_reads_and_answers_as_on_the_loop(void **state) {
+static void test_a_handler_on_a_worker_thread_reads_and_responds_as_on_the_loop(void **state) {
     serving_t *serving = *state;
     start(serving);
     int fd =
         client_ask(serving, "POST /tell/a%2Fb?q=x HTTP/1.1\r\nHost: a\r\nX-Ask: why\r\nContent-Length: 4\r\n\r\nbody");
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 201);
     assert_string_equal(answer->body, "told a/b x why 127.0.0.1 127.0.0.1 body 1 1");
     assert_non_null(strstr(answer->text, "X-Worker: yes\r\n"));
@@ -204,14 +204,14 @@ static void test_a_handler_on_a_worker_thread_reads_and_answers_as_on_the_loop(v
     assert_int_equal(atomic_load(&seen.on_loop), 4);
     uint64_t jobs = 4 + counter(serving, "file_pieces_brought"); /* of /source, if it has left memory */
     assert_int_equal(counter(serving, "work_jobs"), jobs);
-    assert_int_equal(counter(serving, "handler_no_answer"), 1);
+    assert_int_equal(counter(serving, "handler_no_response"), 1);
     uvhttp_metrics_t metrics;
     uvhttp_server_metrics(serving->server, &metrics);
     assert_int_equal(metrics.work_queue_time_count, jobs);
     assert_true(metrics.work_queue_time_max_ns > 0);
 }
 
-static void test_pipelined_requests_are_answered_in_order(void **state) {
+static void test_pipelined_requests_are_served_in_order(void **state) {
     serving_t *serving = *state;
     start(serving);
     int fd = client_ask(serving, GET("/tell/1") GET("/nothing") GET("/tell/2") GET("/tell/3"));
@@ -240,13 +240,13 @@ static void test_a_group_s_route_chooses_by_its_options(void **state) {
     serving_t *serving = *state;
     add_routes(serving);
     uvhttp_group_t *group = uvhttp_group(serving->server, "/group");
-    uvhttp_group_route(group, UVHTTP_GET, "/worker/:id", tell_all, "g");
+    uvhttp_group_route(group, UVHTTP_GET, "/worker/:id", report_all, "g");
     assert_int_equal(uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.exec = UVHTTP_EXEC_WORKER}),
                      UVHTTP_OK);
-    uvhttp_group_route(group, UVHTTP_GET, "/back/:id", tell_all, "g");
+    uvhttp_group_route(group, UVHTTP_GET, "/back/:id", report_all, "g");
     uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.exec = UVHTTP_EXEC_WORKER});
     uvhttp_route_options(serving->server, NULL);
-    uvhttp_route(serving->server, UVHTTP_GET, "/stays/:id", tell_all, "g", UVHTTP_EXEC_WORKER);
+    uvhttp_route(serving->server, UVHTTP_GET, "/stays/:id", report_all, "g", UVHTTP_EXEC_WORKER);
     uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.body_size_max = 5});
     serving_start(serving);
     const struct {
@@ -254,7 +254,7 @@ static void test_a_group_s_route_chooses_by_its_options(void **state) {
     } cases[] = {{GET("/group/worker/1"), " 1 1"}, {GET("/group/back/1"), " 0 1"}, {GET("/stays/1"), " 1 1"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
         int fd = client_ask(serving, cases[i].ask);
-        answer_t *answer = client_read(fd);
+        client_response_t *answer = client_read(fd);
         assert_string_equal(answer->body + strlen(answer->body) - 4, cases[i].end);
         close(fd);
     }
@@ -344,13 +344,13 @@ static void test_a_client_that_goes_while_the_handler_runs(void **state) {
     }
 }
 
-static void test_an_answer_that_is_late_is_503_and_the_handler_goes_on(void **state) {
+static void test_a_response_that_is_late_is_503_and_the_handler_continues(void **state) {
     serving_t *serving = *state;
     start(serving);
     int fd = client_ask(serving, GET("/late"));
     wait_semaphore(&seen.inside);
     client_read_last(fd, 503);
-    assert_int_equal(counter(serving, "rejected_answer_timeout"), 1);
+    assert_int_equal(counter(serving, "rejected_response_timeout"), 1);
     sem_post(&seen.go_on);
     WAIT_UNTIL(atomic_load(&seen.done_aborted) == 2);
     assert_int_equal(atomic_load(&seen.returned), 1);
@@ -363,7 +363,7 @@ static void note_run(uvhttp_response_t *res, void *user) {
     if (!res) atomic_fetch_add(&seen.run_null, 1);
 }
 
-static void test_a_handle_that_answers_before_its_handler_has_returned(void **state) {
+static void test_a_handle_that_responds_before_its_handler_has_returned(void **state) {
     serving_t *serving = *state;
     start(serving);
     int fd = client_ask(serving, GET("/defer"));
@@ -374,14 +374,14 @@ static void test_a_handle_that_answers_before_its_handler_has_returned(void **st
     assert_int_equal(uvhttp_deferred_text(deferred, 200, "twice"), UVHTTP_E_STATE);
     uvhttp_deferred_release(deferred);
     sem_post(&seen.go_on);
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_string_equal(answer->body, "early");
     assert_non_null(strstr(answer->text, "X-Later: yes"));
     close(fd);
     assert_int_equal(counter(serving, "deferred"), 1);
 }
 
-static void test_a_handle_that_answers_after_its_handler_or_never(void **state) {
+static void test_a_handle_that_responds_after_its_handler_or_never(void **state) {
     serving_t *serving = *state;
     start(serving);
     int fd = client_ask(serving, GET("/defer"));
@@ -409,19 +409,20 @@ static void test_a_handle_that_answers_after_its_handler_or_never(void **state) 
 static void test_a_handle_whose_client_goes_while_the_handler_runs(void **state) {
     serving_t *serving = *state;
     start(serving);
-    for (int way = 0; way < 3; ++way) { /* nothing said, something said, answered and released before it returned */
+    for (int cursor = 0; cursor < 3;
+         ++cursor) { /* nothing said, something said, answered and released before it returned */
         int fd = client_ask(serving, GET("/defer"));
         wait_semaphore(&seen.inside);
         uvhttp_deferred_t *deferred = atomic_load(&seen.deferred);
-        if (way == 1) assert_int_equal(uvhttp_deferred_run(deferred, note_run, NULL), UVHTTP_OK);
-        if (way == 2) assert_int_equal(uvhttp_deferred_text(deferred, 200, "for nobody"), UVHTTP_OK);
-        if (way == 2) uvhttp_deferred_release(deferred);
+        if (cursor == 1) assert_int_equal(uvhttp_deferred_run(deferred, note_run, NULL), UVHTTP_OK);
+        if (cursor == 2) assert_int_equal(uvhttp_deferred_text(deferred, 200, "for nobody"), UVHTTP_OK);
+        if (cursor == 2) uvhttp_deferred_release(deferred);
         close(fd);
-        WAIT_UNTIL(counter(serving, "aborted") == (unsigned)way + 1);
+        WAIT_UNTIL(counter(serving, "aborted") == (unsigned)cursor + 1);
         sem_post(&seen.go_on);
-        WAIT_UNTIL(atomic_load(&seen.done_aborted) == (unsigned)way + 1);
-        if (way == 1) WAIT_UNTIL(atomic_load(&seen.run_null) == 1);
-        if (way == 2) continue;
+        WAIT_UNTIL(atomic_load(&seen.done_aborted) == (unsigned)cursor + 1);
+        if (cursor == 1) WAIT_UNTIL(atomic_load(&seen.run_null) == 1);
+        if (cursor == 2) continue;
         assert_true(uvhttp_deferred_aborted(deferred));
         assert_int_equal(uvhttp_deferred_text(deferred, 200, "x"), UVHTTP_E_ABORTED);
         uvhttp_str_t target = uvhttp_request_target(uvhttp_deferred_request(deferred));
@@ -442,7 +443,7 @@ static void test_a_full_backlog_is_503_with_retry_after(void **state) {
     int waiting = client_ask(serving, GET("/blocked"));
     WAIT_UNTIL(counter(serving, "work_waiting") == 1);
     int refused = client_ask(serving, GET("/blocked"));
-    answer_t *answer = client_read(refused);
+    client_response_t *answer = client_read(refused);
     assert_int_equal(answer->status, 503);
     assert_non_null(strstr(answer->text, "Retry-After: 1\r\n"));
     assert_non_null(strstr(answer->text, "X-Hook: yes\r\n"));
@@ -505,13 +506,13 @@ static void test_the_end_of_the_drain_cancels_what_waits_and_waits_for_what_runs
 
 int main(void) {
     return RUN_ON_EACH(
-        test_a_handler_on_a_worker_thread_reads_and_answers_as_on_the_loop,
-        test_pipelined_requests_are_answered_in_order, test_a_head_in_two_pieces_and_a_head_request,
+        test_a_handler_on_a_worker_thread_reads_and_responds_as_on_the_loop,
+        test_pipelined_requests_are_served_in_order, test_a_head_in_two_pieces_and_a_head_request,
         test_a_group_s_route_chooses_by_its_options, test_writing_waits_for_the_client,
         test_a_client_that_goes_while_a_thread_writes_to_it, test_a_client_that_goes_before_the_first_piece,
-        test_a_client_that_goes_while_the_handler_runs, test_an_answer_that_is_late_is_503_and_the_handler_goes_on,
-        test_a_handle_that_answers_before_its_handler_has_returned,
-        test_a_handle_that_answers_after_its_handler_or_never, test_a_handle_whose_client_goes_while_the_handler_runs,
+        test_a_client_that_goes_while_the_handler_runs, test_a_response_that_is_late_is_503_and_the_handler_continues,
+        test_a_handle_that_responds_before_its_handler_has_returned,
+        test_a_handle_that_responds_after_its_handler_or_never, test_a_handle_whose_client_goes_while_the_handler_runs,
         test_a_full_backlog_is_503_with_retry_after, test_a_stop_waits_for_what_runs_and_what_waits,
         test_the_end_of_the_drain_cancels_what_waits_and_waits_for_what_runs);
 }

@@ -11,7 +11,7 @@
 /* What the handler and its middleware have seen, and what it waits for. */
 static struct {
     sem_t inside, go_on;
-    atomic_int status, again, taken, dones, aborted, pieces, largest;
+    atomic_int status, again, consumed, dones, aborted, pieces, largest;
     atomic_ullong bytes;
     bool waits; /* before its first piece */
     atomic_uint timeout_ms;
@@ -22,7 +22,7 @@ static void seen_reset(void) {
     sem_init(&seen.inside, 0, 0);
     sem_init(&seen.go_on, 0, 0);
     atomic_store(&seen.status, 99);
-    atomic_store(&seen.timeout_ms, UVHTTP_BODY_FOREVER);
+    atomic_store(&seen.timeout_ms, UVHTTP_NEVER);
 }
 
 static void on_done(uvhttp_response_t *res, int status, void *user) {
@@ -84,11 +84,11 @@ static void its_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, v
 
 static uvhttp_flow_t take_body(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)res, (void)user;
-    atomic_store(&seen.taken, uvhttp_request_on_body(req, nothing_of_it, its_end, NULL));
+    atomic_store(&seen.consumed, uvhttp_request_on_body(req, nothing_of_it, its_end, NULL));
     return UVHTTP_NEXT;
 }
 
-static void route(uvhttp_server_t *server, const char *path, uvhttp_handler_t handler, bool streamed) {
+static void route(uvhttp_server_t *server, const char *path, uvhttp_handler_cb handler, bool streamed) {
     uvhttp_route(server, UVHTTP_ANY, path, handler, NULL, UVHTTP_EXEC_WORKER);
     assert_int_equal(
         uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = streamed, .live_body = streamed}),
@@ -106,8 +106,8 @@ static serving_t *start(void **state) {
     return serving;
 }
 
-static void assert_answer(int fd, const char *text) {
-    const answer_t *answer = client_read(fd);
+static void assert_response(int fd, const char *text) {
+    const client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 200);
     assert_string_equal(answer->body, text);
 }
@@ -119,12 +119,12 @@ static void test_pieces_come_in_order_and_the_trailer_behind_them(void **state) 
     wait_semaphore(&seen.inside);
     WAIT_UNTIL(atomic_load(&seen.bytes) == 2);
     client_send_text(fd, "cdef");
-    assert_answer(fd, "6 2107 ");
+    assert_response(fd, "6 2107 ");
     assert_int_equal(atomic_load(&seen.status), UVHTTP_E_EOF);
     assert_int_equal(atomic_load(&seen.again), UVHTTP_E_EOF);
     client_send_text(fd, POST("/all", CHUNKED) "3\r\nabc\r\n3\r\ndef\r\n0\r\nX-Check: yes\r\n\r\n" POST("/all", ""));
-    assert_answer(fd, "6 2107 yes");
-    assert_answer(fd, "0 0 ");
+    assert_response(fd, "6 2107 yes");
+    assert_response(fd, "0 0 ");
     WAIT_UNTIL(atomic_load(&seen.dones) == 3);
     close(fd);
 }
@@ -133,7 +133,7 @@ static void test_a_body_that_is_not_streamed_is_one_piece(void **state) {
     seen_reset();
     serving_t *serving = start(state);
     int fd = client_ask(serving, POST("/whole", CHUNKED) "3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n");
-    assert_answer(fd, "6 2107 ");
+    assert_response(fd, "6 2107 ");
     assert_int_equal(atomic_load(&seen.pieces), 1);
     assert_int_equal(atomic_load(&seen.again), UVHTTP_E_EOF);
     close(fd);
@@ -145,7 +145,7 @@ static void test_only_a_handler_on_a_worker_may_ask(void **state) {
     uvhttp_str_t piece;
     assert_int_equal(uvhttp_request_read_body(NULL, &piece, 1), UVHTTP_E_INVALID);
     int fd = client_ask(serving, POST("/loop", "Content-Length: 1\r\n") "a");
-    assert_answer(fd, "enough");
+    assert_response(fd, "enough");
     assert_int_equal(atomic_load(&seen.status), UVHTTP_E_STATE);
     close(fd);
 }
@@ -171,7 +171,7 @@ static void test_nobody_may_ask_when_the_handler_has_returned(void **state) {
     uvhttp_route(serving->server, UVHTTP_POST, "/job", defer_to_a_job, serving, UVHTTP_EXEC_WORKER);
     serving_start(serving);
     int fd = client_ask(serving, POST("/job", "Content-Length: 1\r\n") "a");
-    assert_answer(fd, "asked");
+    assert_response(fd, "asked");
     assert_int_equal(atomic_load(&seen.status), UVHTTP_E_STATE);
     close(fd);
 }
@@ -187,8 +187,8 @@ static void test_a_middleware_does_not_get_what_the_handler_reads(void **state) 
     int fd = client_ask(serving, POST("/all", "Content-Length: 6\r\n"));
     wait_semaphore(&seen.inside);
     client_send_text(fd, "abcdef");
-    assert_answer(fd, "6 2107 ");
-    assert_int_equal(atomic_load(&seen.taken), UVHTTP_E_STATE);
+    assert_response(fd, "6 2107 ");
+    assert_int_equal(atomic_load(&seen.consumed), UVHTTP_E_STATE);
     close(fd);
 }
 
@@ -200,7 +200,7 @@ static void test_a_client_that_expects_100_is_asked_when_the_handler_asks(void *
     for (size_t i = 0; i + 1 < sizeof line; i++) client_receive(fd, got + i, 1);
     assert_string_equal(got, line);
     client_send_text(fd, "abcdef");
-    assert_answer(fd, "6 2107 ");
+    assert_response(fd, "6 2107 ");
     close(fd);
 }
 
@@ -235,21 +235,21 @@ static void test_a_client_is_held_back_until_the_handler_reads(void **state) {
     assert_int_equal(atomic_load(&seen.bytes), 0);
     sem_post(&seen.go_on);
     while (sent < SIZE) sent += send_until_held(fd, SIZE - sent);
-    assert_answer(fd, "67108864 0 ");
+    assert_response(fd, "67108864 0 ");
     assert_true(atomic_load(&seen.largest) <= (int)serving->config.read_buffer_size);
     close(fd);
 }
 
-static void test_a_wait_ends_in_time_and_goes_on(void **state) {
+static void test_a_wait_ends_in_time_and_continues(void **state) {
     seen_reset();
     atomic_store(&seen.timeout_ms, 5);
     serving_t *serving = start(state);
     int fd = client_ask(serving, POST("/once", "Content-Length: 3\r\n"));
-    assert_answer(fd, "enough");
+    assert_response(fd, "enough");
     assert_int_equal(atomic_load(&seen.status), UVHTTP_E_TIMEOUT);
-    atomic_store(&seen.timeout_ms, UVHTTP_BODY_FOREVER);                      /* the loop may bring it late */
+    atomic_store(&seen.timeout_ms, UVHTTP_NEVER);                             /* the loop may bring it late */
     client_send_text(fd, "abc" POST("/once", "Content-Length: 3\r\n") "abc"); /* what nobody wanted is thrown away */
-    assert_answer(fd, "enough");
+    assert_response(fd, "enough");
     assert_int_equal(atomic_load(&seen.status), UVHTTP_OK);
     close(fd);
 }
@@ -298,7 +298,7 @@ static void test_a_client_that_goes_while_the_thread_waits(void **state) {
     }
 }
 
-static void test_a_body_that_is_wrong_is_the_server_s_to_answer(void **state) {
+static void test_a_body_that_is_wrong_is_the_server_s_to_respond(void **state) {
     seen_reset();
     serving_t *serving = start(state);
     int fd = client_ask(serving, POST("/all", CHUNKED) "3\r\nabc\r\n");
@@ -358,8 +358,8 @@ int main(void) {
         test_only_a_handler_on_a_worker_may_ask, test_nobody_may_ask_when_the_handler_has_returned,
         test_a_middleware_does_not_get_what_the_handler_reads,
         test_a_client_that_expects_100_is_asked_when_the_handler_asks,
-        test_a_client_is_held_back_until_the_handler_reads, test_a_wait_ends_in_time_and_goes_on,
+        test_a_client_is_held_back_until_the_handler_reads, test_a_wait_ends_in_time_and_continues,
         test_a_client_that_goes_between_waits, test_a_client_that_goes_while_the_thread_waits,
-        test_a_body_that_is_wrong_is_the_server_s_to_answer,
+        test_a_body_that_is_wrong_is_the_server_s_to_respond,
         test_a_response_that_has_begun_is_cut_off_when_the_body_is_wrong, test_a_stop_cuts_off_who_waits_for_a_body);
 }

@@ -39,7 +39,7 @@ static void ended(void *owner) {
 
 static const uvhttp__coro_ops_t ops = {before_wait, nothing, nothing, ended};
 
-static void on_turn_end(uvhttp__loop_t *loop, void *arg) {
+static void on_iteration_end(uvhttp__loop_t *loop, void *arg) {
     (void)arg;
     uvhttp__coro_sched_run(&fixture.sched);
     if (uvhttp__list_empty(&fixture.sched.all)) uvhttp__loop_stop(loop);
@@ -47,11 +47,11 @@ static void on_turn_end(uvhttp__loop_t *loop, void *arg) {
 
 static void open_fixture(size_t stack_size, uint32_t stacks_max) {
     memset(&fixture, 0, sizeof fixture);
-    const uvhttp__loop_options_t options = {.engine = UVHTTP__ENGINE_LIBUV,
+    const uvhttp__loop_options_t options = {.engine = UVHTTP__ENGINE_EPOLL,
                                             .receive_buffer_size = 4096,
                                             .receive_buffer_count = 8,
                                             .counters = &fixture.counters,
-                                            .on_turn_end = on_turn_end};
+                                            .on_iteration_end = on_iteration_end};
     assert_int_equal(uvhttp__loop_new(&options, &fixture.loop), UVHTTP_OK);
     uvhttp__coro_budget_init(&fixture.budget, stack_size, stacks_max);
     uvhttp__coro_sched_open(&fixture.sched, &fixture.budget, fixture.loop, NULL);
@@ -85,7 +85,7 @@ static void alternate(void *arg) {
     }
 }
 
-static void test_those_that_are_ready_take_turns(void **state) {
+static void test_ready_coroutines_alternate(void **state) {
     (void)state;
     trace[0] = '\0';
     open_fixture(32768, 10);
@@ -113,7 +113,7 @@ static void sleep_briefly(void *arg) {
 
 static void test_many_that_yield_let_the_others_wake_up(void **state) {
     (void)state;
-    enum { MANY = UVHTTP__TURN_TIMERS_MAX + 8 };
+    enum { MANY = UVHTTP__ITERATION_TIMERS_MAX + 8 };
     bool awake = false;
     open_fixture(32768, MANY + 1);
     uint64_t begin_ms = fixture.loop->now_ms;
@@ -164,12 +164,12 @@ static void parent(void *arg) {
     assert_int_equal(uvhttp_coro_spawn(child, &quick, &coros[0]), UVHTTP_OK);
     assert_int_equal(uvhttp_coro_spawn(child, &slow, &coros[1]), UVHTTP_OK);
     assert_int_equal(uvhttp_coro_spawn(child, &left, &coros[2]), UVHTTP_OK);
-    assert_int_equal(uvhttp_coro_join(coros[0], UVHTTP_CORO_FOREVER), UVHTTP_OK);
+    assert_int_equal(uvhttp_coro_join(coros[0], UVHTTP_NEVER), UVHTTP_OK);
     assert_int_equal(quick, UVHTTP_OK);
     assert_int_equal(uvhttp_coro_join(coros[1], 0), UVHTTP_E_TIMEOUT);
     assert_int_equal(uvhttp_coro_join(coros[1], 2), UVHTTP_E_TIMEOUT);
     assert_int_equal(uvhttp_coro_cancel(coros[1]), UVHTTP_OK);
-    assert_int_equal(uvhttp_coro_join(coros[1], UVHTTP_CORO_FOREVER), UVHTTP_OK);
+    assert_int_equal(uvhttp_coro_join(coros[1], UVHTTP_NEVER), UVHTTP_OK);
     assert_int_equal(slow, UVHTTP_E_ABORTED);
     assert_int_equal(uvhttp_coro_join(NULL, 0), UVHTTP_E_INVALID);
     say('p');
@@ -222,14 +222,14 @@ static void test_a_close_unwinds_all(void **state) {
 static void test_stacks_of_a_burst_go_back(void **state) {
     (void)state;
     enum { MANY = 200 };
-    uvhttp__coro_stack_t *taken[MANY];
+    uvhttp__coro_stack_t *consumed[MANY];
     uvhttp__coro_stacks_t *stacks = &fixture.sched.stacks;
     int status;
     open_fixture(32768, MANY);
-    for (int i = 0; i < MANY; i++) assert_non_null(taken[i] = uvhttp__coro_stack_take(stacks, &status));
+    for (int i = 0; i < MANY; i++) assert_non_null(consumed[i] = uvhttp__coro_stack_take(stacks, &status));
     assert_null(uvhttp__coro_stack_take(stacks, &status));
     assert_int_equal(status, UVHTTP_E_COROUTINE_LIMIT);
-    for (int i = 0; i < MANY; i++) uvhttp__coro_stack_give(stacks, taken[i]);
+    for (int i = 0; i < MANY; i++) uvhttp__coro_stack_give(stacks, consumed[i]);
     assert_true(uvhttp__coro_stacks_trim(stacks)); /* they were needed just now */
     assert_int_equal(COUNT(coroutine_stacks), MANY);
     int trims = 0;
@@ -394,7 +394,7 @@ int main(void) {
         cmocka_unit_test(test_an_overflow_says_which_route_and_what_to_do),
         cmocka_unit_test(test_a_large_frame_does_not_step_over_the_guard),
         cmocka_unit_test(test_without_addresses_there_is_no_coroutine),
-        cmocka_unit_test(test_those_that_are_ready_take_turns),
+        cmocka_unit_test(test_ready_coroutines_alternate),
         cmocka_unit_test(test_many_that_yield_let_the_others_wake_up),
         cmocka_unit_test(test_cleanups_run_last_first),
         cmocka_unit_test(test_children_are_joined_cancelled_and_never_left_behind),

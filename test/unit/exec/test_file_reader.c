@@ -258,7 +258,7 @@ static int ask_while_occupied(server_t *server, fixture_t *fixture) {
     return fd;
 }
 
-static void expect_answer(int fd, const fixture_t *fixture) {
+static void expect_response(int fd, const fixture_t *fixture) {
     client_expect(fd, "head", 4);
     client_expect(fd, fixture->data + OFFSET, FILE_SIZE - OFFSET);
     client_expect(fd, "tail", 4);
@@ -269,11 +269,11 @@ static void test_a_file_comes_between_what_was_queued_before_and_after(void **st
     fixture_t *fixture = start(server);
     int fd = client_connect(server->port);
     client_send(fd, "x", 1);
-    expect_answer(fd, fixture);
+    expect_response(fd, fixture);
     server_wait(server, EV_SENT, 1);
     assert_int_equal(server_count(server, EV_RELEASED), 1);
     client_send(fd, "x", 1);
-    expect_answer(fd, fixture);
+    expect_response(fd, fixture);
     leave(server, fixture, fd);
 }
 
@@ -285,7 +285,7 @@ static void test_two_files_are_read_one_after_the_other(void **state) {
     server_wait(server, EV_OPENED, 1);
     server_settle(server);
     client_send(fd, "x", 1); /* while the first one waits for the client */
-    for (int i = 0; i < 2; i++) expect_answer(fd, fixture);
+    for (int i = 0; i < 2; i++) expect_response(fd, fixture);
     server_leave(server, fd);
     assert_int_equal(server_count(server, EV_RELEASED), 2);
     end(server, fixture);
@@ -297,7 +297,7 @@ static void test_each_frame_has_space_for_its_head(void **state) {
     size_t live_bytes = test_allocator_live_bytes();
     int fd = client_connect(server->port);
     client_send(fd, "x", 1);
-    expect_answer(fd, fixture);
+    expect_response(fd, fixture);
     server_wait(server, EV_SENT, 1);
     uint64_t size = fixture->file.size, in_copy = 65536 / (framing.head_size + framing.payload_max);
     uint64_t copies = size / (in_copy * framing.payload_max), rest = size % (in_copy * framing.payload_max);
@@ -330,7 +330,7 @@ static void test_what_sendfile_would_wait_for_is_brought_and_counted(void **stat
     fixture_t *fixture = start(server);
     int fd = client_connect(server->port);
     client_send(fd, "x", 1);
-    expect_answer(fd, fixture);
+    expect_response(fd, fixture);
     uint64_t brought = pieces_brought(server);
     assert_true(copied ? brought == 0 : brought > 0);
     leave(server, fixture, fd);
@@ -468,7 +468,7 @@ static void test_a_file_that_has_become_shorter_breaks_the_connection(void **sta
 }
 
 /* A directory stands for a file that the disk does not give: reading it is an error. */
-static void test_a_file_that_can_not_be_read_breaks_the_connection_and_is_logged(void **state) {
+static void test_a_file_that_cannot_be_read_breaks_the_connection_and_is_logged(void **state) {
     server_t *server = *state;
     fixture_t *fixture = start(server);
     close(fixture->file.fd);
@@ -479,12 +479,12 @@ static void test_a_file_that_can_not_be_read_breaks_the_connection_and_is_logged
     server_wait(server, EV_CLOSED, 1);
     assert_int_equal(server_count(server, EV_RELEASED), 1);
     /* sendfile(2) says EINVAL of it. */
-    assert_file_error(server, "can not read \"/tmp\" at byte ");
+    assert_file_error(server, "cannot read \"/tmp\" at byte ");
     close(fd);
     end(server, fixture);
 }
 
-static void test_a_pool_without_room_breaks_the_connection_and_is_counted(void **state) {
+static void test_a_pool_without_capacity_breaks_the_connection_and_is_counted(void **state) {
     server_t *server = *state;
     fixture_t *fixture = start(server);
     pthread_mutex_lock(&fixture->gate);
@@ -534,18 +534,18 @@ static void test_every_allocation_may_fail(void **state) {
 /* No segment is left for the piece that was read, nor memory for the next one: the connection breaks once. */
 static void take_segments(server_t *server, void *arg) {
     uvhttp__slab_t *segments = &server->loop->segments;
-    void **taken = arg;
+    void **consumed = arg;
     while (uvhttp__slab_in_use(segments) < uvhttp__slab_capacity(segments)) {
         void **segment = uvhttp__slab_alloc(segments);
-        *segment = *taken;
-        *taken = segment;
+        *segment = *consumed;
+        *consumed = segment;
     }
 }
 
 static void give_segments_back(server_t *server, void *arg) {
-    void **taken = arg;
-    for (void **segment; (segment = *taken);) {
-        *taken = *segment;
+    void **consumed = arg;
+    for (void **segment; (segment = *consumed);) {
+        *consumed = *segment;
         uvhttp__slab_free(&server->loop->segments, segment);
     }
 }
@@ -553,14 +553,14 @@ static void give_segments_back(server_t *server, void *arg) {
 static void test_memory_that_is_wanting_twice_breaks_the_connection_once(void **state) {
     server_t *server = *state;
     fixture_t *fixture = start(server);
-    void *taken = NULL;
+    void *consumed = NULL;
     int fd = ask_while_occupied(server, fixture);
-    server_call(server, take_segments, &taken);
+    server_call(server, take_segments, &consumed);
     test_allocator_fail_from(1);
     pthread_mutex_unlock(&fixture->gate);
     server_wait(server, EV_CLOSED, 1);
     test_allocator_fail_at(0);
-    server_call(server, give_segments_back, &taken);
+    server_call(server, give_segments_back, &consumed);
     assert_int_equal(server_count(server, EV_RELEASED), 1);
     close(fd);
     end(server, fixture);
@@ -577,8 +577,8 @@ int main(void) {
         ON_OWN_LOOPS(test_a_file_that_is_half_in_memory_is_brought),
         ON_OWN_LOOPS(test_a_client_that_leaves_before_the_file_is_read_gives_it_back),
         ON_OWN_LOOPS(test_a_file_that_has_become_shorter_breaks_the_connection),
-        ON_OWN_LOOPS(test_a_file_that_can_not_be_read_breaks_the_connection_and_is_logged),
-        ON_OWN_LOOPS(test_a_pool_without_room_breaks_the_connection_and_is_counted),
+        ON_OWN_LOOPS(test_a_file_that_cannot_be_read_breaks_the_connection_and_is_logged),
+        ON_OWN_LOOPS(test_a_pool_without_capacity_breaks_the_connection_and_is_counted),
         ON_OWN_LOOPS(test_every_allocation_may_fail),
     };
     const struct CMUnitTest of_frames[] = {

@@ -187,7 +187,7 @@ static void count_line(uvhttp_log_level_t level, const char *message, size_t siz
     if (strstr(message, "longer than 20 ms; the longest: slow")) atomic_fetch_add((atomic_uint *)user, 1);
 }
 
-static void test_jobs_that_take_long_are_counted_once_and_told(void **state) {
+static void test_jobs_that_take_long_are_counted_once_and_reported(void **state) {
     (void)state;
     static job_t jobs[3];
     static atomic_uint lines;
@@ -257,7 +257,7 @@ static void test_a_full_pool_refuses_and_counts(void **state) {
 
 /* --- tags --- */
 
-static void test_jobs_of_a_tag_run_in_order_and_never_beside_each_other(void **state) {
+static void test_jobs_of_a_tag_run_in_order_and_never_at_the_same_time(void **state) {
     (void)state;
     static job_t jobs[MANY], others[4];
     tally_t *tally = tally_new(), other = {0};
@@ -426,7 +426,7 @@ static void test_a_stop_cancels_what_is_still_ready_at_its_deadline(void **state
 /* --- memory --- */
 
 /* Pools and jobs of every kind, with the n-th allocation failing: what is refused is refused whole. */
-static void test_without_memory_jobs_are_refused_and_the_rest_goes_on(void **state) {
+static void test_without_memory_jobs_are_refused_and_the_rest_continues(void **state) {
     (void)state;
     static job_t jobs[30];
     bool failed = true;
@@ -435,21 +435,21 @@ static void test_without_memory_jobs_are_refused_and_the_rest_goes_on(void **sta
         test_allocator_fail_at((size_t)n);
         const uvhttp__work_options_t options = {.threads_soon = 2, .threads_max = 4, .backlog_max = 100};
         uvhttp__work_t *work = uvhttp__work_new(&options);
-        unsigned taken = 0;
+        unsigned consumed = 0;
         for (unsigned i = 0; work && i < 30; ++i) {
             jobs[i] = make(tally, i);
             if (i % 3 == 1) jobs[i].job.delay_ns = MS;
             if (i % 3 == 2) jobs[i].job.tag = i % 2 + 1;
             int status = uvhttp__work_submit(work, NULL, &jobs[i].job);
             assert_true(status == UVHTTP_OK || status == UVHTTP_E_NOMEM);
-            taken += status == UVHTTP_OK;
+            consumed += status == UVHTTP_OK;
         }
         failed = test_allocator_failed();
         test_allocator_fail_at(0);
         if (!work) continue;
-        assert_true(taken >= 9);
-        WAIT_UNTIL(atomic_load(&tally->done) == taken);
-        assert_int_equal(atomic_load(&tally->ran), taken);
+        assert_true(consumed >= 9);
+        WAIT_UNTIL(atomic_load(&tally->done) == consumed);
+        assert_int_equal(atomic_load(&tally->ran), consumed);
         end(work);
     }
 }
@@ -459,11 +459,11 @@ int main(void) {
     return RUN_TESTS(
         test_blocked_threads_are_joined_by_more_up_to_the_maximum,
         test_threads_that_have_not_got_to_run_yet_are_counted_on, test_one_thread_is_enough_for_jobs_that_do_not_block,
-        test_threads_without_work_end_but_for_the_minimum, test_jobs_that_take_long_are_counted_once_and_told,
+        test_threads_without_work_end_but_for_the_minimum, test_jobs_that_take_long_are_counted_once_and_reported,
         test_the_time_in_the_queue_is_recorded, test_a_full_pool_refuses_and_counts,
-        test_jobs_of_a_tag_run_in_order_and_never_beside_each_other, test_a_cancelled_job_gives_its_tag_to_the_next,
+        test_jobs_of_a_tag_run_in_order_and_never_at_the_same_time, test_a_cancelled_job_gives_its_tag_to_the_next,
         test_delayed_jobs_run_in_the_order_of_their_times, test_a_periodic_job_comes_again_until_it_is_cancelled,
         test_a_stop_runs_what_is_ready_and_cancels_what_is_timed,
         test_a_stop_cancels_what_is_still_ready_at_its_deadline,
-        test_without_memory_jobs_are_refused_and_the_rest_goes_on);
+        test_without_memory_jobs_are_refused_and_the_rest_continues);
 }

@@ -52,7 +52,7 @@ typedef struct giver {
     uint64_t tag;               /* of all its jobs; 0: none */
     atomic_uint left, disorder; /* jobs that are not done; jobs that did not come in their order */
     atomic_uint next, inside;   /* the number that is to run now, and jobs that do */
-    unsigned taken, refused;
+    unsigned consumed, refused;
     job_t jobs[JOBS];
 } giver_t;
 
@@ -268,7 +268,7 @@ static void *give_until_refused(void *arg) {
     for (unsigned i = 0; i < JOBS; ++i) {
         int status = uvhttp__work_submit(giver->work, NULL, &giver->jobs[i].job);
         if (status == UVHTTP_OK)
-            giver->taken++;
+            giver->consumed++;
         else if (status == UVHTTP_E_WORK_FULL)
             giver->refused++;
     }
@@ -282,9 +282,9 @@ static void *give_all_until_refused(void *arg) {
     link_jobs(giver, &jobs);
     while (uvhttp__work_submit_all(giver->work, NULL, &jobs) == UVHTTP_E_WORK_FULL) {
         node = uvhttp__list_pop_front(&jobs);
-        if (giver->refused++ == 0) giver->taken = UVHTTP__CONTAINER_OF(node, job_t, job.link)->number;
+        if (giver->refused++ == 0) giver->consumed = UVHTTP__CONTAINER_OF(node, job_t, job.link)->number;
     }
-    if (giver->refused == 0) giver->taken = JOBS;
+    if (giver->refused == 0) giver->consumed = JOBS;
     return NULL;
 }
 
@@ -297,12 +297,12 @@ static void test_the_bound_is_exact_for_givers_at_the_same_time(void **state) {
         take_thread(work, NULL, &blocker);
         givers_reset(work, 1);
         givers_run(round % 2 ? give_until_refused : give_all_until_refused);
-        unsigned taken = 0, refused = 0, ran = 0;
+        unsigned consumed = 0, refused = 0, ran = 0;
         for (unsigned i = 0; i < GIVERS; ++i) {
-            taken += givers[i].taken;
+            consumed += givers[i].consumed;
             refused += givers[i].refused;
         }
-        assert_int_equal(taken, bound);
+        assert_int_equal(consumed, bound);
         assert_int_equal(refused, GIVERS * JOBS - bound);
         assert_int_equal(read_stats(work).waiting, bound);
         assert_int_equal(read_stats(work).refused, round * refused);
@@ -369,15 +369,15 @@ static void test_a_job_is_run_or_cancelled_whoever_is_first(void **state) {
     givers_run(give_and_cancel);
     unsigned cancelled = 0;
     for (unsigned i = 0; i < GIVERS; ++i) {
-        unsigned told = 0;
+        unsigned reported = 0;
         for (unsigned n = 0; n < JOBS; ++n) {
             job_t *job = &givers[i].jobs[n];
             assert_int_equal(atomic_load(&job->done), rounds);
             assert_int_equal(atomic_load(&job->ran) + atomic_load(&job->cancelled), rounds);
-            told += atomic_load(&job->cancelled);
+            reported += atomic_load(&job->cancelled);
         }
-        assert_int_equal(told, givers[i].refused);
-        cancelled += told;
+        assert_int_equal(reported, givers[i].refused);
+        cancelled += reported;
     }
     assert_int_equal(read_stats(work).cancelled, cancelled);
     assert_int_equal(read_stats(work).waiting, 0);
@@ -403,7 +403,7 @@ static void run_place(uvhttp__job_t *base) {
 static uvhttp__loop_t *make_loop(uvhttp__counters_t *counters) {
     uvhttp__loop_t *loop;
     const uvhttp__loop_options_t options = {
-        .engine = UVHTTP__ENGINE_LIBUV, .receive_buffer_size = 4096, .receive_buffer_count = 8, .counters = counters};
+        .engine = UVHTTP__ENGINE_EPOLL, .receive_buffer_size = 4096, .receive_buffer_count = 8, .counters = counters};
     assert_int_equal(uvhttp__loop_new(&options, &loop), UVHTTP_OK);
     return loop;
 }

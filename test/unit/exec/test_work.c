@@ -46,7 +46,7 @@ static fixture_t *fixture_new(uint32_t threads, uint32_t backlog) {
     static fixture_t fixture;
     memset(&fixture, 0, sizeof fixture);
     pthread_mutex_init(&fixture.gate, NULL);
-    const uvhttp__loop_options_t options = {.engine = UVHTTP__ENGINE_LIBUV,
+    const uvhttp__loop_options_t options = {.engine = UVHTTP__ENGINE_EPOLL,
                                             .receive_buffer_size = 4096,
                                             .receive_buffer_count = 8,
                                             .counters = &fixture.counters};

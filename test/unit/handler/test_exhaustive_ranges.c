@@ -264,7 +264,7 @@ static void answer(const char *range, uint64_t size, bool in_memory) {
     sent.file->content = in_memory ? content : NULL;
     sent.file->fd = in_memory ? -1 : 77;
     const uvhttp__static_found_t found = {.status = 200, .files = {[UVHTTP__STATIC_PLAIN] = sent.file}};
-    uvhttp__static_answer_file(&sent.cache, &found, &sent.exchange.req, &sent.exchange.res);
+    uvhttp__static_respond_file(&sent.cache, &found, &sent.exchange.req, &sent.exchange.res);
 }
 
 static void expect_content_range(uvhttp_str_t text, uint64_t first, uint64_t size, uint64_t all) {
@@ -321,7 +321,7 @@ static void expect_not_satisfiable(uint64_t size) {
     assert_str(uvhttp_response_header_get(&sent.exchange.res, "Content-Range"), expected);
 }
 
-static void expect_answer(const unsigned *chosen, unsigned count, int size, bool in_memory) {
+static void expect_response(const unsigned *chosen, unsigned count, int size, bool in_memory) {
     char text[64];
     uvhttp__range_t ranges[2];
     unsigned some = 0;
@@ -352,7 +352,7 @@ static uint64_t no_time(const uvhttp_request_t *req) {
 
 static const uvhttp__request_ops_t request_ops = {.time_ns = no_time};
 
-static void start_answering(void) {
+static void start_responding(void) {
     memset(&sent, 0, sizeof sent);
     exchange_init(&sent.exchange, SIZE_MAX);
     sent.exchange.req.ops = &request_ops; /* a boundary is made of the time */
@@ -368,30 +368,30 @@ static void start_answering(void) {
     sent.file->fields = STR("Accept-Ranges: bytes\r\n"); /* there are always some */
 }
 
-static void stop_answering(void) {
+static void stop_responding(void) {
     exchange_deinit(&sent.exchange);
     free(sent.cache.counters);
     free(sent.file);
 }
 
 /* One range and two, of a file in memory and of one that is not. */
-static void test_every_answer_for_a_small_file(void **state) {
+static void test_every_response_for_a_small_file(void **state) {
     (void)state;
-    start_answering();
+    start_responding();
     make_specs();
     for (int size = 0; size <= FILE_MAX; size++) {
         for (unsigned a = 0; a < spec_count; a++) {
-            for (int in_memory = 0; in_memory <= 1; in_memory++) expect_answer(&a, 1, size, in_memory);
-            for (unsigned b = 0; b < spec_count; b++) expect_answer((unsigned[]){a, b}, 2, size, (a + b) & 1);
+            for (int in_memory = 0; in_memory <= 1; in_memory++) expect_response(&a, 1, size, in_memory);
+            for (unsigned b = 0; b < spec_count; b++) expect_response((unsigned[]){a, b}, 2, size, (a + b) & 1);
         }
     }
-    stop_answering();
+    stop_responding();
 }
 
 /* The first, the last and all bytes, and the first with the last, of files as large as can be. */
-static void test_answers_for_large_files(void **state) {
+static void test_responses_for_large_files(void **state) {
     (void)state;
-    start_answering();
+    start_responding();
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         uint64_t size = sizes[i];
         if (size < 3 || size > INT64_MAX) continue; /* no file is larger */
@@ -409,11 +409,11 @@ static void test_answers_for_large_files(void **state) {
         answer(text, size, false);
         expect_not_satisfiable(size);
     }
-    stop_answering();
+    stop_responding();
 }
 
 int main(void) {
     return RUN_TESTS(test_every_list_of_ranges_of_a_small_file, test_ranges_at_the_ends_of_64_bits,
-                     test_every_power_of_ten_and_two_as_a_position, test_every_answer_for_a_small_file,
-                     test_answers_for_large_files);
+                     test_every_power_of_ten_and_two_as_a_position, test_every_response_for_a_small_file,
+                     test_responses_for_large_files);
 }

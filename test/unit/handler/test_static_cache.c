@@ -198,7 +198,7 @@ static void test_an_unreadable_root_is_named(void **state) {
     assert_int_equal(uvhttp__static_site_new("/", "/nowhere/at/all", NULL, 1, text, sizeof text, &site),
                      UVHTTP_E_STATIC_ROOT);
     assert_string_equal(text,
-                        "static files of /nowhere/at/all: the directory can not be opened: No such file or directory");
+                        "static files of /nowhere/at/all: the directory cannot be opened: No such file or directory");
     assert_null(site);
 }
 
@@ -226,7 +226,7 @@ static void cache_init(uvhttp__static_cache_t *cache, uvhttp__static_limits_t li
     assert_int_equal(uvhttp__static_cache_init(cache, &limits), UVHTTP_OK);
 }
 
-static void test_the_least_recently_used_makes_room(void **state) {
+static void test_the_least_recently_used_is_evicted(void **state) {
     (void)state;
     uvhttp__static_site_t *site = site_new(NULL);
     uvhttp__static_cache_t cache;
@@ -303,7 +303,7 @@ int main(void) {
         cmocka_unit_test(test_memory_in_use_beyond_twice_the_budget_is_not_added_to),
         cmocka_unit_test(test_every_allocation_may_fail),
         cmocka_unit_test(test_an_unreadable_root_is_named),
-        cmocka_unit_test(test_the_least_recently_used_makes_room),
+        cmocka_unit_test(test_the_least_recently_used_is_evicted),
         cmocka_unit_test(test_descriptors_are_limited_and_busy_entries_stay),
         cmocka_unit_test(test_a_held_entry_outlives_its_place),
     };

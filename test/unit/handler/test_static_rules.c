@@ -14,23 +14,23 @@
 #include "support/exchange.h"
 #include "support/run.h"
 
-/* The text up against a page that can not be read: who reads on dies. */
+/* The text up against a page that cannot be read: who reads on dies. */
 static uvhttp_str_t guarded(const char *text) {
     static char *pages;
-    size_t size = strlen(text), page = (size_t)sysconf(_SC_PAGESIZE), room = 4 * page;
+    size_t size = strlen(text), page = (size_t)sysconf(_SC_PAGESIZE), capacity = 4 * page;
     if (!pages) {
-        pages = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_PRIVATE, -1, 0);
+        pages = mmap(NULL, capacity + page, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_PRIVATE, -1, 0);
         assert_true(pages != MAP_FAILED);
-        assert_int_equal(mprotect(pages + room, page, PROT_NONE), 0);
+        assert_int_equal(mprotect(pages + capacity, page, PROT_NONE), 0);
     }
-    assert_true(size <= room);
-    memcpy(pages + room - size, text, size);
-    return (uvhttp_str_t){pages + room - size, size};
+    assert_true(size <= capacity);
+    memcpy(pages + capacity - size, text, size);
+    return (uvhttp_str_t){pages + capacity - size, size};
 }
 
 /* --- paths --- */
 
-static void test_paths_that_can_not_leave_the_root_are_valid(void **state) {
+static void test_paths_that_cannot_leave_the_root_are_valid(void **state) {
     (void)state;
     static const char *const good[] = {"", "a", "a/", "a/b.txt", "a b", "a%2Fb", "a\t", "a..b", "a.", "~root", "a:b"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
@@ -279,7 +279,7 @@ static void test_options_are_checked_and_copied(void **state) {
 int main(void) {
     test_allocator_install();
     uvhttp_log_set_callback(silent, NULL);
-    return RUN_TESTS(test_paths_that_can_not_leave_the_root_are_valid, test_names_and_paths_have_a_longest,
+    return RUN_TESTS(test_paths_that_cannot_leave_the_root_are_valid, test_names_and_paths_have_a_longest,
                      test_ranges_are_read_as_rfc_9110_says, test_conditions_have_the_order_of_rfc_9110,
                      test_if_range_compares_strongly, test_types_go_by_the_extension, test_the_table_of_types_is_sorted,
                      test_patterns, test_names_with_a_hash_are_known, test_options_are_checked_and_copied);

@@ -42,7 +42,7 @@ static void test_defaults_are_filled_in_and_lists_are_copied(void **state) {
     (void)state;
     char protocol[] = "chat.v1", origin[] = "https://example.com";
     const char *protocols[] = {protocol, "b", NULL}, *origins[] = {origin, NULL};
-    uvhttp_ws_options_t options = {.ping_interval = UVHTTP_WS_NEVER, .subprotocols = protocols, .origins = origins};
+    uvhttp_ws_options_t options = {.ping_interval = UVHTTP_NEVER, .subprotocols = protocols, .origins = origins};
     uvhttp_ws_handlers_t given = with_options(&options);
     uvhttp__ws_endpoint_t *endpoint;
     assert_int_equal(uvhttp__ws_endpoint_new(&given, &given, "/", &endpoint), UVHTTP_OK);
@@ -53,7 +53,7 @@ static void test_defaults_are_filled_in_and_lists_are_copied(void **state) {
     assert_int_equal(copied->message_size_max, 1 << 20);
     assert_int_equal(copied->fragments_max, 131072);
     assert_int_equal(copied->message_timeout, 300);
-    assert_int_equal(copied->ping_interval, UVHTTP_WS_NEVER);
+    assert_int_equal(copied->ping_interval, UVHTTP_NEVER);
     assert_int_equal(copied->idle_timeout, 75);
     assert_int_equal(copied->close_timeout, 5);
     assert_int_equal(copied->send_high_watermark, 65536);
@@ -265,7 +265,7 @@ static uvhttp_flow_t forbid(uvhttp_request_t *req, uvhttp_response_t *res, void 
     return UVHTTP_NEXT;
 }
 
-static void test_a_hook_that_changes_the_answer_leaves_no_connection_behind(void **state) {
+static void test_a_hook_that_changes_the_response_leaves_no_connection_behind(void **state) {
     serving_t *serving = *state;
     opens = 0;
     serving_make(serving);
@@ -290,9 +290,9 @@ static void test_a_stop_lets_a_last_message_out(void **state) {
     serving_t *serving = *state;
     stops = 0;
     serving_make(serving);
-    uvhttp_ws_handlers_t told = handlers;
-    told.on_stop = on_stop;
-    assert_int_equal(uvhttp_websocket(serving->server, "/ws", &told, NULL), UVHTTP_OK);
+    uvhttp_ws_handlers_t reported = handlers;
+    reported.on_stop = on_stop;
+    assert_int_equal(uvhttp_websocket(serving->server, "/ws", &reported, NULL), UVHTTP_OK);
     serving_start(serving);
     int fd = handshake(serving);
     uvhttp_server_stop(serving->server);
@@ -320,7 +320,7 @@ int main(void) {
         ON_EACH(test_memory_for_a_message_is_there_only_while_it_is_incomplete),
         ON_EACH(test_an_idle_connection_costs_less_than_a_kilobyte),
         ON_EACH(test_a_stop_lets_a_last_message_out),
-        ON_EACH(test_a_hook_that_changes_the_answer_leaves_no_connection_behind),
+        ON_EACH(test_a_hook_that_changes_the_response_leaves_no_connection_behind),
     };
     return RUN_TABLE(tests);
 }

@@ -26,7 +26,7 @@ enum { LOOP_COUNT = 3, LOOP_INDEX = 1 };
 typedef struct fixture {
     uvhttp__counters_t *counters;
     uvhttp__loop_t *loop;
-    uvhttp__ws_hub_t *hub;
+    uvhttp__ws_registry_t *registry;
     uvhttp__ws_endpoint_t *endpoint;
     uvhttp_ws_t *ws;
     window_channel_t wire;
@@ -81,7 +81,7 @@ static void make_loop(fixture_t *fixture) {
     fixture->counters = aligned_alloc(64, (sizeof *fixture->counters + 63) / 64 * 64);
     assert_non_null(fixture->counters);
     memset(fixture->counters, 0, sizeof *fixture->counters);
-    const uvhttp__loop_options_t options = {.engine = UVHTTP__ENGINE_LIBUV,
+    const uvhttp__loop_options_t options = {.engine = UVHTTP__ENGINE_EPOLL,
                                             .receive_buffer_size = 16384,
                                             .receive_buffer_count = 8,
                                             .counters = fixture->counters,
@@ -91,10 +91,10 @@ static void make_loop(fixture_t *fixture) {
 
 static void make_endpoint(fixture_t *fixture, const uvhttp_ws_handlers_t *handlers, void *user) {
     assert_int_equal(uvhttp__ws_endpoint_new(handlers, user, "/", &fixture->endpoint), UVHTTP_OK);
-    fixture->hub = uvhttp__ws_hub_new(LOOP_COUNT);
-    assert_non_null(fixture->hub);
-    uvhttp__ws_hub_settle(fixture->hub, &fixture->endpoint->options);
-    fixture->endpoint->hub = fixture->hub;
+    fixture->registry = uvhttp__ws_registry_new(LOOP_COUNT);
+    assert_non_null(fixture->registry);
+    uvhttp__ws_registry_settle(fixture->registry, &fixture->endpoint->options);
+    fixture->endpoint->registry = fixture->registry;
 }
 
 static void open_with(fixture_t *fixture, const uvhttp_ws_options_t *options, uvhttp__ws_deflate_t deflate) {
@@ -131,7 +131,7 @@ static int tear_down(void **state) {
             window_iterate(&fixture->wire);
         }
         window_deinit(&fixture->wire);
-        uvhttp__ws_hub_release(fixture->hub);
+        uvhttp__ws_registry_release(fixture->registry);
         uvhttp__ws_endpoint_free(fixture->endpoint);
     }
     uvhttp__loop_free(fixture->loop, NULL, NULL);
@@ -264,14 +264,14 @@ static void test_a_message_in_pieces_holds_others_back(void **state) {
 /* --- compression --- */
 
 /* Inflated, of a frame with RSV1 at `frame`. Returns the frame's size. */
-static size_t unpack(const char *frame, char *text, size_t room, size_t *written) {
+static size_t unpack(const char *frame, char *text, size_t capacity, size_t *written) {
     assert_int_equal((unsigned char)frame[0], FIN | UVHTTP__WS_COMPRESSED | UVHTTP__WS_TEXT);
     size_t size = (unsigned char)frame[1], left = size;
     assert_true(size < 126);
     const char *data = frame + 2;
     uvhttp__ws_inflater_t *inflater = uvhttp__ws_inflater_take(NULL);
     assert_non_null(inflater);
-    assert_int_equal(uvhttp__ws_inflate(inflater, &data, &left, true, text, room, written), UVHTTP_OK);
+    assert_int_equal(uvhttp__ws_inflate(inflater, &data, &left, true, text, capacity, written), UVHTTP_OK);
     uvhttp__ws_inflater_give(NULL, inflater);
     return 2 + size;
 }
@@ -301,7 +301,7 @@ static void test_compressed_messages_are_echoed_compressed(void **state) {
 
 /* --- control frames --- */
 
-static void test_a_ping_is_answered_unless_the_peer_takes_nothing(void **state) {
+static void test_a_ping_is_acknowledged_unless_the_peer_takes_nothing(void **state) {
     fixture_t *fixture = *state;
     const uvhttp_ws_options_t options = {.send_high_watermark = 10};
     open_plain(fixture, &options);
@@ -373,7 +373,7 @@ static void test_the_application_closes(void **state) {
 }
 
 /* A paused one reads again, for the answer. */
-static void test_a_close_frame_without_an_answer_ends_in_time(void **state) {
+static void test_a_close_frame_without_a_response_ends_in_time(void **state) {
     fixture_t *fixture = *state;
     open_plain(fixture, NULL);
     window_allow(&fixture->wire, EVERYTHING);
@@ -522,7 +522,7 @@ static void test_publications_are_referred_to(void **state) {
     open_plain(fixture, NULL);
     assert_int_equal(uvhttp_ws_subscribe(fixture->ws, "news"), UVHTTP_OK);
     size_t live = test_allocator_live();
-    assert_int_equal(uvhttp__ws_hub_publish(fixture->hub, NULL, "news", UVHTTP_WS_TEXT, "hello", 5), UVHTTP_OK);
+    assert_int_equal(uvhttp__ws_publish(fixture->registry, NULL, "news", UVHTTP_WS_TEXT, "hello", 5), UVHTTP_OK);
     run_loop(fixture->loop);
     assert_int_equal(test_allocator_live(), live + 2);
     window_allow(&fixture->wire, 6);
@@ -537,7 +537,7 @@ static void test_a_reset_releases_publications(void **state) {
     open_plain(fixture, NULL);
     assert_int_equal(uvhttp_ws_subscribe(fixture->ws, "news"), UVHTTP_OK);
     size_t live = test_allocator_live();
-    assert_int_equal(uvhttp__ws_hub_publish(fixture->hub, NULL, "news", UVHTTP_WS_TEXT, "hello", 5), UVHTTP_OK);
+    assert_int_equal(uvhttp__ws_publish(fixture->registry, NULL, "news", UVHTTP_WS_TEXT, "hello", 5), UVHTTP_OK);
     run_loop(fixture->loop);
     window_allow(&fixture->wire, 3);
     assert_int_equal(test_allocator_live(), live + 2);
@@ -551,7 +551,7 @@ static void test_a_slow_subscriber_is_reset(void **state) {
     open_plain(fixture, &options);
     assert_int_equal(uvhttp_ws_subscribe(fixture->ws, "news"), UVHTTP_OK);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(uvhttp__ws_hub_publish(fixture->hub, NULL, "news", UVHTTP_WS_TEXT, "hello", 5), UVHTTP_OK);
+        assert_int_equal(uvhttp__ws_publish(fixture->registry, NULL, "news", UVHTTP_WS_TEXT, "hello", 5), UVHTTP_OK);
     run_loop(fixture->loop);
     assert_true(fixture->wire.ended);
     EXPECT_LOG(fixture, "");
@@ -693,7 +693,7 @@ static void *publish(void *arg) {
     char text[64];
     for (unsigned i = 1; i <= PUBLICATIONS; i++) {
         int size = snprintf(text, sizeof text, "%u:%u.", publisher, i);
-        int status = uvhttp__ws_hub_publish(crowd->base.hub, NULL, "news", UVHTTP_WS_BINARY, text, (size_t)size);
+        int status = uvhttp__ws_publish(crowd->base.registry, NULL, "news", UVHTTP_WS_BINARY, text, (size_t)size);
         if (status != UVHTTP_OK) abort();
     }
     return NULL;
@@ -750,7 +750,7 @@ static void test_threads_publish_while_channels_are_reset(void **state) {
     assert_true(crowd->opens > SUBSCRIBERS);
     assert_int_equal(uvhttp_ws_ref_send(crowd->ref, UVHTTP_WS_TEXT, "late", 4), UVHTTP_E_ABORTED);
     uvhttp_ws_ref_release(crowd->ref);
-    uvhttp__ws_hub_release(crowd->base.hub);
+    uvhttp__ws_registry_release(crowd->base.registry);
     uvhttp__ws_endpoint_free(crowd->base.endpoint);
     uvhttp__loop_free(crowd->base.loop, NULL, NULL);
     free(crowd->base.counters);
@@ -775,11 +775,11 @@ int main(void) {
         TEST(test_a_pause_leaves_the_rest_with_the_channel),
         TEST(test_a_message_in_pieces_holds_others_back),
         TEST(test_compressed_messages_are_echoed_compressed),
-        TEST(test_a_ping_is_answered_unless_the_peer_takes_nothing),
+        TEST(test_a_ping_is_acknowledged_unless_the_peer_takes_nothing),
         TEST(test_a_silent_peer_is_pinged_and_then_given_up),
         TEST(test_the_peer_closes),
         TEST(test_the_application_closes),
-        TEST(test_a_close_frame_without_an_answer_ends_in_time),
+        TEST(test_a_close_frame_without_a_response_ends_in_time),
         TEST(test_an_error_of_the_peer_ends_the_channel),
         TEST(test_a_peer_that_ends_without_a_close_frame),
         TEST(test_a_peer_that_resets_the_channel),

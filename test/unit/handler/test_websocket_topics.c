@@ -75,16 +75,16 @@ static size_t idle_size(serving_t *serving, const uvhttp_ws_options_t *options, 
     make(serving, &handlers);
     int fds[IDLE_COUNT];
     size_t before = 0, blocks;
-    for (int turn = 0; turn < 2; turn++) { /* pools have grown to what is needed after the first */
+    for (int iteration = 0; iteration < 2; iteration++) { /* pools have grown to what is needed after the first */
         before = test_allocator_live_bytes();
         for (int i = 0; i < IDLE_COUNT; i++) {
             fds[i] = handshake(serving, request);
             if (strstr(request, "deflate"))
                 assert_int_equal(send(fds[i], hello, sizeof hello - 1, MSG_NOSIGNAL), sizeof hello - 1);
         }
-        WAIT_UNTIL(opens == IDLE_COUNT * (turn + 1));
+        WAIT_UNTIL(opens == IDLE_COUNT * (iteration + 1));
         if (strstr(request, "deflate")) WAIT_UNTIL(messages == opens);
-        if (turn == 1) break;
+        if (iteration == 1) break;
         blocks = test_allocator_live();
         for (int i = 0; i < IDLE_COUNT; i++) close(fds[i]);
         WAIT_UNTIL(closes == IDLE_COUNT);

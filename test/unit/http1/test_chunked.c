@@ -57,7 +57,7 @@ static void decode_cuts(const char *data, const size_t *cuts, size_t cut_count, 
         start = cuts[i];
     }
     if (out->code == UVHTTP_E_AGAIN) return;
-    /* The end and an error are for ever. */
+    /* The end and an error are forever. */
     size_t consumed;
     uvhttp_str_t body;
     assert_int_equal(uvhttp__http1_chunked_decode(&chunked, "0\r\n\r\n", 5, &consumed, &body), out->code);
@@ -377,7 +377,7 @@ static void test_tiny_chunks_are_decoded_fast(void **state) {
     assert_true(seconds < 5); /* 120 times the time it takes: catches only what is not linear */
 }
 
-static void test_trailers_are_handed_out_however_they_are_cut(void **state) {
+static void test_trailers_are_delivered_however_they_are_cut(void **state) {
     (void)state;
     static const struct {
         const char *text, *trailer;
@@ -402,5 +402,5 @@ int main(void) {
                      test_chunk_data_is_followed_by_crlf_and_nothing_else, test_trailers_are_checked_and_dropped,
                      test_trailers_that_frame_or_route_are_refused, test_trailer_section_is_bounded,
                      test_every_byte_in_every_place_of_a_chunked_body, test_tiny_chunks_are_decoded_fast,
-                     test_trailers_are_handed_out_however_they_are_cut);
+                     test_trailers_are_delivered_however_they_are_cut);
 }

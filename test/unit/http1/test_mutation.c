@@ -66,7 +66,7 @@ static void test_every_byte_in_every_place_of_valid_heads(void **state) {
     assert_true(accepted > 10000 && refused > 10000);
 }
 
-static void test_every_byte_taken_out_or_doubled(void **state) {
+static void test_every_byte_removed_or_doubled(void **state) {
     (void)state;
     for (int i = 0; i < HEAD_COUNT; ++i) {
         size_t size = strlen(heads[i]);
@@ -154,6 +154,6 @@ static void test_random_bytes_of_few_kinds(void **state) {
 }
 
 int main(void) {
-    return RUN_TESTS(test_every_byte_in_every_place_of_valid_heads, test_every_byte_taken_out_or_doubled,
+    return RUN_TESTS(test_every_byte_in_every_place_of_valid_heads, test_every_byte_removed_or_doubled,
                      test_random_damage, test_random_bytes_of_few_kinds);
 }

@@ -196,7 +196,7 @@ static void test_malformed_targets_are_refused(void **state) {
     }
 }
 
-static void test_path_plain_tells_paths_that_need_no_decoding(void **state) {
+static void test_path_plain_reports_paths_that_need_no_decoding(void **state) {
     (void)state;
     static const struct {
         const char *path;
@@ -268,7 +268,7 @@ static void test_first_byte_that_begins_no_method_is_refused_at_once(void **stat
 int main(void) {
     return RUN_TESTS(test_methods_are_known_by_number_and_case_matters, test_request_line_syntax, test_versions,
                      test_target_bytes, test_target_forms_give_path_query_and_authority,
-                     test_malformed_targets_are_refused, test_path_plain_tells_paths_that_need_no_decoding,
+                     test_malformed_targets_are_refused, test_path_plain_reports_paths_that_need_no_decoding,
                      test_empty_lines_before_the_request_line,
                      test_first_byte_that_begins_no_method_is_refused_at_once);
 }

@@ -14,10 +14,10 @@ typedef struct answer {
     bool close;
     size_t consumed, body_size;
     char body[512];
-} answer_t;
+} client_response_t;
 
 /* Feeds a piece; true if the response wants another one. */
-static bool feed_piece(uvhttp__http1_response_t *response, const char *data, size_t size, answer_t *out) {
+static bool feed_piece(uvhttp__http1_response_t *response, const char *data, size_t size, client_response_t *out) {
     size_t at = 0;
     while (at < size) {
         size_t consumed = SIZE_MAX;
@@ -39,7 +39,7 @@ static bool feed_piece(uvhttp__http1_response_t *response, const char *data, siz
 }
 
 static void feed_pieces(const char *data, const size_t *cuts, size_t cut_count, bool to_head,
-                        uvhttp__http1_head_cache_t *cache, answer_t *out) {
+                        uvhttp__http1_head_cache_t *cache, client_response_t *out) {
     uvhttp__http1_response_t response;
     memset(out, 0, sizeof *out);
     out->code = UVHTTP_E_AGAIN;
@@ -58,7 +58,7 @@ static void feed_pieces(const char *data, const size_t *cuts, size_t cut_count, 
     uvhttp__http1_response_deinit(&response);
 }
 
-static void expect_same(const answer_t *a, const answer_t *b) {
+static void expect_same(const client_response_t *a, const client_response_t *b) {
     assert_int_equal(a->code, b->code);
     if (a->code != 0 && a->code != UVHTTP_E_EOF) return;
     assert_int_equal(a->status, b->status);
@@ -68,8 +68,8 @@ static void expect_same(const answer_t *a, const answer_t *b) {
     assert_memory_equal(a->body, b->body, a->body_size);
 }
 
-static void feed_every_way(const char *data, size_t size, bool to_head, answer_t *out) {
-    answer_t other;
+static void feed_every_way(const char *data, size_t size, bool to_head, client_response_t *out) {
+    client_response_t other;
     size_t cuts[1024] = {0};
     assert_true(size <= 1024);
     feed_pieces(data, &size, 1, to_head, NULL, out);
@@ -131,7 +131,7 @@ static void test_whole_responses_are_read(void **state) {
         {"HTTP/1.1 999 Odd\r\nContent-Length: 0\r\n\r\n", 999, "", .close = false},
     };
     for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++) {
-        answer_t answer;
+        client_response_t answer;
         const whole_t *whole = &wholes[i];
         feed_every_way(whole->text, strlen(whole->text), whole->to_head, &answer);
         if (answer.code != 0) fail_msg("%d for vector %zu:\n%s", answer.code, i, whole->text);
@@ -150,7 +150,7 @@ typedef struct other {
 
 static void expect_codes(const other_t *others, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        answer_t answer;
+        client_response_t answer;
         feed_every_way(others[i].text, strlen(others[i].text), false, &answer);
         if (answer.code != others[i].code)
             fail_msg("%d, not %d, for vector %zu:\n%s", answer.code, others[i].code, i, others[i].text);
@@ -213,7 +213,7 @@ static void test_the_end_of_the_connection_ends_only_a_body_without_a_length(voi
         {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", UVHTTP_E_AGAIN},
     };
     EXPECT_CODES(others);
-    answer_t answer;
+    client_response_t answer;
     const char *text = "HTTP/1.1 200 OK\r\n\r\nall of it";
     feed_every_way(text, strlen(text), false, &answer);
     assert_true(answer.close);
@@ -290,7 +290,7 @@ static void test_the_cache_knows_only_heads_that_are_equal(void **state) {
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab",
         "HTTP/1.1 201 OK\r\nContent-Length: 2\r\n\r\nab", "HTTP/1.1 201 OK\r\nContent-Length: 2\r\nA: b\r\n\r\nab"};
     uvhttp__http1_head_cache_t cache = {.size = 0};
-    answer_t plain, cached;
+    client_response_t plain, cached;
     for (size_t i = 0; i < 40; i++) {
         const char *text = texts[(i * 7 + i / 3) % 4];
         size_t size = strlen(text);
@@ -316,7 +316,7 @@ static void test_the_cache_keeps_heads_up_to_a_size(void **state) {
     for (size_t over = 0; over <= 1; over++) {
         uvhttp__http1_head_cache_t cache = {.size = 0};
         size_t size = UVHTTP__HTTP1_HEAD_CACHED_MAX + over;
-        answer_t answer;
+        client_response_t answer;
         memset(text, 'x', sizeof text);
         memcpy(text, "HTTP/1.1 204 No Content\r\nX: ", 28);
         memcpy(text + size - 4, "\r\n\r\n", 4);
@@ -335,7 +335,7 @@ static void test_whole_heads_take_no_memory(void **state) {
     const char *text = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
     uvhttp__http1_head_cache_t cache = {.size = 0};
     size_t size = strlen(text), before = test_allocator_count();
-    answer_t answer;
+    client_response_t answer;
     for (int i = 0; i < 4; i++) {
         feed_pieces(text, &size, 1, false, i < 2 ? NULL : &cache, &answer);
         assert_int_equal(answer.code, 0);
@@ -370,7 +370,7 @@ static void test_a_response_begins_anew_after_one_that_was_cut(void **state) {
 static void read_in_pieces(void *user) {
     (void)user;
     const char *text = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-    answer_t answer;
+    client_response_t answer;
     feed_pieces(text, (size_t[]){5, 20, strlen(text)}, 3, false, NULL, &answer);
     assert_int_equal(answer.code, test_allocator_failed() ? UVHTTP_E_NOMEM : 0);
 }

@@ -100,13 +100,13 @@ typedef struct peer {
     void (*own)(struct peer *peer, const uvhttp__http2_event_t *event);
 } peer_t;
 
-__attribute__((format(printf, 4, 5))) static inline void note(char *text, size_t room, size_t *size, const char *format,
-                                                              ...) {
+__attribute__((format(printf, 4, 5))) static inline void note(char *text, size_t capacity, size_t *size,
+                                                              const char *format, ...) {
     va_list args;
     va_start(args, format);
-    int more = vsnprintf(text + *size, room - *size, format, args);
+    int more = vsnprintf(text + *size, capacity - *size, format, args);
     va_end(args);
-    assert_true(more >= 0 && (size_t)more < room - *size);
+    assert_true(more >= 0 && (size_t)more < capacity - *size);
     *size += (size_t)more;
 }
 #define NOTE_EVENT(peer, ...) note((peer)->events, sizeof(peer)->events, &(peer)->events_size, __VA_ARGS__)
@@ -158,7 +158,7 @@ static inline void take_control(peer_t *peer) {
         note_frame(peer, control.data + at, size);
         at += UVHTTP__HTTP2_FRAME_HEAD_SIZE + size;
     }
-    uvhttp__http2_control_taken(&peer->http2);
+    uvhttp__http2_control_consumed(&peer->http2);
 }
 
 /* With the settings and the window that the server sends first taken already. */

@@ -39,7 +39,7 @@ static live_t live;
 static uvhttp__http2_limits_t limits;
 static uvhttp__http2_counters_t counters;
 static char wire[HEAD + FRAME_MAX];
-static uint64_t steps_taken, failures, resets;
+static uint64_t steps_done, failures, resets;
 
 /* --- the peer --- */
 
@@ -68,7 +68,7 @@ static uint32_t hear(void) {
         }
         at += HEAD + (uvhttp__http2_get32(frame) >> 8);
     }
-    uvhttp__http2_control_taken(&live.http2);
+    uvhttp__http2_control_consumed(&live.http2);
     return error;
 }
 
@@ -124,7 +124,7 @@ static void go_through(unsigned depth, unsigned alphabet, bool (*step)(unsigned 
     if (depth == 0) return;
     const live_t before = live;
     for (unsigned which = 0; which < alphabet; which++) {
-        steps_taken++;
+        steps_done++;
         bool more = step(which);
         /* What is on the heap was made before the first step, and nothing else is. */
         assert_ptr_equal(live.http2.control.data, before.http2.control.data);
@@ -138,10 +138,10 @@ static void go_through(unsigned depth, unsigned alphabet, bool (*step)(unsigned 
 }
 
 static void run_all(unsigned alphabet, bool (*step)(unsigned which), void (*check)(void)) {
-    steps_taken = failures = resets = 0;
+    steps_done = failures = resets = 0;
     check();
     go_through(DEPTH, alphabet, step, check);
-    assert_true(steps_taken > 100000 && resets > 100);
+    assert_true(steps_done > 100000 && resets > 100);
     close_connection();
 }
 
@@ -165,15 +165,15 @@ static void check_sending(void) {
         const uvhttp__http2_stream_t *core = core_stream(i);
         assert_int_equal(uvhttp__http2_writable(core), may_send(stream));
         if (!may_send(stream)) continue;
-        int64_t room = least(least(stream->send, model->send), UVHTTP__HTTP2_SLICE_SIZE);
+        int64_t capacity = least(least(stream->send, model->send), UVHTTP__HTTP2_SLICE_SIZE);
         assert_true(core->send_window == stream->send);
-        assert_int_equal(uvhttp__http2_room(&live.http2, core), room > 0 ? room : 0);
-        any |= room > 0;
+        assert_int_equal(uvhttp__http2_capacity(&live.http2, core), capacity > 0 ? capacity : 0);
+        any |= capacity > 0;
     }
     uvhttp__http2_stream_t *next = uvhttp__http2_next(&live.http2, &size);
     assert_int_equal(next != NULL, any);
     if (next) assert_true(size > 0 && may_send(&model->streams[next->id / 2]));
-    if (next) assert_int_equal(size, uvhttp__http2_room(&live.http2, next));
+    if (next) assert_int_equal(size, uvhttp__http2_capacity(&live.http2, next));
 }
 
 static bool expect_failure(int code) {
@@ -235,7 +235,7 @@ static bool send_body(unsigned i, int64_t size, unsigned frames, bool end) {
     if (!may_send(stream)) return false;
     for (unsigned frame = 0; frame < frames; frame++) {
         uvhttp__http2_stream_t *core = core_stream(i);
-        uint32_t bytes = (uint32_t)least(uvhttp__http2_room(&live.http2, core), size);
+        uint32_t bytes = (uint32_t)least(uvhttp__http2_capacity(&live.http2, core), size);
         uvhttp__http2_write_data(&live.http2, core, wire, bytes, end);
         stream->send -= bytes;
         live.model.send -= bytes;

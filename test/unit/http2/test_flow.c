@@ -215,16 +215,16 @@ static void test_windows_of_the_peer(void **state) {
     char head[9];
     peer_init(&peer);
     uvhttp__http2_stream_t *stream = open_streams(&peer, 1);
-    assert_int_equal(uvhttp__http2_room(&peer.http2, stream), 16384);
+    assert_int_equal(uvhttp__http2_capacity(&peer.http2, stream), 16384);
     for (unsigned i = 0; i < 3; i++) uvhttp__http2_write_data(&peer.http2, stream, head, 16384, false);
-    assert_int_equal(uvhttp__http2_room(&peer.http2, stream), 16383);
+    assert_int_equal(uvhttp__http2_capacity(&peer.http2, stream), 16383);
     feed_setting(&peer, 4, 16384); /* 65535 - 16384 less: below 0 */
     assert_int_equal(stream->send_window, 16384 - 3 * 16384);
-    assert_int_equal(uvhttp__http2_room(&peer.http2, stream), 0);
+    assert_int_equal(uvhttp__http2_capacity(&peer.http2, stream), 0);
     feed_window(&peer, 1, 2 * 16384);
-    assert_int_equal(uvhttp__http2_room(&peer.http2, stream), 0);
+    assert_int_equal(uvhttp__http2_capacity(&peer.http2, stream), 0);
     feed_window(&peer, 1, 5);
-    assert_int_equal(uvhttp__http2_room(&peer.http2, stream), 5);
+    assert_int_equal(uvhttp__http2_capacity(&peer.http2, stream), 5);
     feed_window(&peer, 0, 100);
     assert_int_equal(peer.http2.send_window, 16383 + 100);
     peer_deinit(&peer);
@@ -359,12 +359,12 @@ static const char *order(peer_t *peer, unsigned frames) {
     static char text[256];
     size_t size = 0;
     text[0] = '\0';
-    for (uint32_t room; frames > 0; frames--) {
+    for (uint32_t capacity; frames > 0; frames--) {
         char head[9];
-        uvhttp__http2_stream_t *stream = uvhttp__http2_next(&peer->http2, &room);
+        uvhttp__http2_stream_t *stream = uvhttp__http2_next(&peer->http2, &capacity);
         if (!stream) break;
-        note(text, sizeof text, &size, "%u:%u ", stream->id, room);
-        uvhttp__http2_write_data(&peer->http2, stream, head, room, false);
+        note(text, sizeof text, &size, "%u:%u ", stream->id, capacity);
+        uvhttp__http2_write_data(&peer->http2, stream, head, capacity, false);
     }
     return text;
 }
@@ -393,7 +393,7 @@ static void test_urgency_decides_then_the_order(void **state) {
     peer_deinit(&peer);
 }
 
-static void test_incremental_streams_take_turns(void **state) {
+static void test_incremental_streams_alternate(void **state) {
     (void)state;
     static peer_t peer;
     peer_init(&peer);
@@ -428,14 +428,14 @@ static void test_the_end_of_a_body_leaves_the_queue(void **state) {
     (void)state;
     static peer_t peer;
     char head[9];
-    uint32_t room;
+    uint32_t capacity;
     peer_init(&peer);
     uvhttp__http2_stream_t *stream = open_streams(&peer, 1);
     want(&peer, 1, UVHTTP__HTTP2_PRIORITY_DEFAULT);
-    assert_ptr_equal(uvhttp__http2_next(&peer.http2, &room), stream);
+    assert_ptr_equal(uvhttp__http2_next(&peer.http2, &capacity), stream);
     uvhttp__http2_write_data(&peer.http2, stream, head, 3, true);
     assert_memory_equal(head, "\0\0\3\0\1\0\0\0\1", 9);
-    assert_null(uvhttp__http2_next(&peer.http2, &room));
+    assert_null(uvhttp__http2_next(&peer.http2, &capacity));
     assert_false(uvhttp__http2_writable(stream));
     peer_deinit(&peer);
 }
@@ -514,7 +514,7 @@ int main(void) {
         cmocka_unit_test(test_settings_that_are_refused),
         cmocka_unit_test(test_every_entry_is_checked_and_the_last_applied),
         cmocka_unit_test(test_urgency_decides_then_the_order),
-        cmocka_unit_test(test_incremental_streams_take_turns),
+        cmocka_unit_test(test_incremental_streams_alternate),
         cmocka_unit_test(test_the_window_of_the_connection_stops_all),
         cmocka_unit_test(test_the_end_of_a_body_leaves_the_queue),
         cmocka_unit_test(test_priority_update),

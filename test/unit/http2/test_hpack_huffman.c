@@ -69,9 +69,9 @@ static void decode_bits(const uint8_t *in, size_t size, reference_t *reference) 
 /* In memory of its size, so that a read behind it is seen. The memory for the text is as large as is promised. */
 static void compare(const uint8_t *coded, size_t size) {
     static reference_t reference;
-    size_t room = UVHTTP__HUFFMAN_DECODED_MAX(size), measured;
+    size_t capacity = UVHTTP__HUFFMAN_DECODED_MAX(size), measured;
     uint8_t *in = malloc(size + (size == 0));
-    char *out = malloc(room + UVHTTP__HUFFMAN_SLACK);
+    char *out = malloc(capacity + UVHTTP__HUFFMAN_SLACK);
     memcpy(in, coded, size);
     decode_bits(in, size, &reference);
     uvhttp__huffman_text_t text = uvhttp__huffman_decode(in, size, out);

@@ -46,7 +46,7 @@ static void test_unknown_frames_and_flags_are_ignored(void **state) {
     expect(&wire, "headers 1 head.\n", "", UVHTTP_E_AGAIN);
 }
 
-static void test_ping_is_answered(void **state) {
+static void test_ping_is_acknowledged(void **state) {
     (void)state;
     WIRE(wire);
     PUT(&wire, PING, 0, 0, "12345678");
@@ -206,7 +206,7 @@ int main(void) {
         cmocka_unit_test(test_trailers_end_a_request),
         cmocka_unit_test(test_the_reserved_bit_is_ignored),
         cmocka_unit_test(test_unknown_frames_and_flags_are_ignored),
-        cmocka_unit_test(test_ping_is_answered),
+        cmocka_unit_test(test_ping_is_acknowledged),
         cmocka_unit_test(test_goaway_of_the_peer),
         cmocka_unit_test(test_a_preface_that_is_none),
         cmocka_unit_test(test_settings_come_first),

@@ -119,7 +119,7 @@ static void test_responses_that_repeat_become_short(void **state) {
 }
 
 /* One letter, in each part of what a block is remembered by. */
-static void test_responses_that_differ_are_told_apart(void **state) {
+static void test_responses_that_differ_are_distinguished(void **state) {
     (void)state;
     uvhttp__http2_response_t response = plain();
     for (int i = 0; i < 4; ++i) write_response(&response);
@@ -369,7 +369,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_responses_that_repeat_become_short),
-        TEST(test_responses_that_differ_are_told_apart),
+        TEST(test_responses_that_differ_are_distinguished),
         TEST(test_interim_heads_and_trailers),
         TEST(test_fields_of_a_connection_are_left_out),
         TEST(test_secrets_are_never_indexed),

@@ -34,7 +34,7 @@ static void test_half_closed_remote_takes_no_more(void **state) {
     }
 }
 
-static void test_half_closed_remote_may_be_told_things(void **state) {
+static void test_half_closed_remote_may_get_frames(void **state) {
     (void)state;
     WIRE(wire);
     put_get(&wire, 1);
@@ -282,7 +282,7 @@ static void test_history(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_half_closed_remote_takes_no_more),
-        cmocka_unit_test(test_half_closed_remote_may_be_told_things),
+        cmocka_unit_test(test_half_closed_remote_may_get_frames),
         cmocka_unit_test(test_a_stream_that_has_finished_gets_nothing),
         cmocka_unit_test(test_frames_may_be_under_way_when_we_reset),
         cmocka_unit_test(test_frames_after_a_reset_of_the_peer_are_errors_of_the_stream),

@@ -206,7 +206,7 @@ static void test_scope_of_a_link_local_address_is_a_name_or_a_number(void **stat
     assert_round_trip("[fe80::1%7]:80", "[fe80::1%7]:80");
 }
 
-static void test_unix_path_of_maximum_length_is_taken_and_one_more_refused(void **state) {
+static void test_unix_path_of_maximum_length_is_accepted_and_one_more_refused(void **state) {
     (void)state;
     uvhttp__endpoint_t endpoint;
     enum { MAX = sizeof endpoint.address.local.sun_path };
@@ -520,7 +520,7 @@ static void test_abstract_unix_socket_leaves_no_file(void **state) {
 
 /* --- inherited descriptors --- */
 
-static void test_inherited_listening_socket_is_taken_as_it_is(void **state) {
+static void test_inherited_listening_socket_is_used_as_it_is(void **state) {
     (void)state;
     char text[32];
     int fd = socket(AF_INET, SOCK_STREAM, 0); /* blocking and without close-on-exec, as a parent hands it down */
@@ -620,7 +620,7 @@ int main(void) {
         cmocka_unit_test(test_any_address_is_dual_stack_and_an_ipv6_literal_is_not),
         cmocka_unit_test(test_malformed_endpoints_are_refused),
         cmocka_unit_test(test_scope_of_a_link_local_address_is_a_name_or_a_number),
-        cmocka_unit_test(test_unix_path_of_maximum_length_is_taken_and_one_more_refused),
+        cmocka_unit_test(test_unix_path_of_maximum_length_is_accepted_and_one_more_refused),
         cmocka_unit_test(test_format_writes_nothing_unprintable),
         cmocka_unit_test(test_format_survives_any_size_and_family),
         cmocka_unit_test(test_format_writes_a_mapped_ipv4_client_as_ipv4),
@@ -639,7 +639,7 @@ int main(void) {
         WITH_FOLDER(test_file_that_is_no_socket_is_never_removed),
         WITH_FOLDER(test_symbolic_link_to_a_stale_socket_is_not_followed),
         cmocka_unit_test(test_abstract_unix_socket_leaves_no_file),
-        cmocka_unit_test(test_inherited_listening_socket_is_taken_as_it_is),
+        cmocka_unit_test(test_inherited_listening_socket_is_used_as_it_is),
         cmocka_unit_test(test_inherited_descriptor_that_does_not_listen_is_refused),
         cmocka_unit_test(test_systemd_means_descriptor_three_of_this_process),
         cmocka_unit_test(test_port_that_an_ordinary_user_may_not_have_is_a_permission_error),

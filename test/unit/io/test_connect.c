@@ -138,7 +138,7 @@ static void test_connect_to_a_unix_socket_that_is_not_there_fails(void **state) 
     server_call(server, connect_to, &target);
     server_wait(server, EV_CONNECT_FAILED, 1);
     server_wait(server, EV_CLOSED, 1);
-    /* libuv's engine knows at once, io_uring's later: the code is the same. */
+    /* epoll engine knows at once, io_uring's later: the code is the same. */
     assert_int_equal(target.status != UVHTTP_OK ? target.status : connect_status, UVHTTP_E_ADDRESS);
 }
 

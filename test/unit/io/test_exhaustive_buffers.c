@@ -31,7 +31,7 @@ static struct {
     uvhttp__stream_t stream;
     unsigned cq_head, cq_tail, cq_overflow;
     uint64_t cqes[COMPLETIONS_MAX][sizeof(struct io_uring_cqe) / sizeof(uint64_t)]; /* which ends in no array here */
-    uint16_t taken;        /* buffers that the kernel has taken so far: its head of the ring */
+    uint16_t consumed;     /* buffers that the kernel has taken so far: its head of the ring */
     uint8_t next_sent;     /* of the bytes that were put into buffers, ... */
     uint8_t next_received; /* ... and that were delivered */
     unsigned received;     /* bytes */
@@ -80,10 +80,10 @@ static int tear_down(void **state) {
 /* The buffers that are the kernel's: all of them, each once, where it belongs, and of its size. */
 static void expect_all_published(void) {
     unsigned seen = 0;
-    assert_int_equal((uint16_t)(kernel.uring->buf_ring->tail - kernel.taken), BUFFERS);
+    assert_int_equal((uint16_t)(kernel.uring->buf_ring->tail - kernel.consumed), BUFFERS);
     assert_int_equal(kernel.uring->buffers_back, 0);
     for (unsigned i = 0; i < BUFFERS; i++) {
-        const struct io_uring_buf *buffer = &kernel.uring->buf_ring->bufs[(kernel.taken + i) & (BUFFERS - 1)];
+        const struct io_uring_buf *buffer = &kernel.uring->buf_ring->bufs[(kernel.consumed + i) & (BUFFERS - 1)];
         assert_true(buffer->bid < BUFFERS && !(seen >> buffer->bid & 1));
         seen |= 1u << buffer->bid;
         assert_true(buffer->addr == (uintptr_t)kernel.uring->buffers + buffer->bid * kernel.uring->buffer_stride);
@@ -93,9 +93,9 @@ static void expect_all_published(void) {
 
 /* Takes as many buffers as the bytes need, the oldest first, and names the first. */
 static void complete(unsigned size) {
-    unsigned first = kernel.uring->buf_ring->bufs[kernel.taken & (BUFFERS - 1)].bid;
+    unsigned first = kernel.uring->buf_ring->bufs[kernel.consumed & (BUFFERS - 1)].bid;
     for (unsigned left = size; left > 0;) {
-        const struct io_uring_buf *buffer = &kernel.uring->buf_ring->bufs[kernel.taken++ & (BUFFERS - 1)];
+        const struct io_uring_buf *buffer = &kernel.uring->buf_ring->bufs[kernel.consumed++ & (BUFFERS - 1)];
         unsigned bytes = left < buffer->len ? left : buffer->len;
         for (unsigned i = 0; i < bytes; i++) ((uint8_t *)(uintptr_t)buffer->addr)[i] = kernel.next_sent++;
         left -= bytes;

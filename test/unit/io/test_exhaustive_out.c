@@ -17,7 +17,7 @@ enum { STEPS = 5, SEGMENTS_MAX = 2 * STEPS };
 typedef struct model {
     uint64_t sizes[SEGMENTS_MAX];
     unsigned first, end;
-    uint64_t taken;
+    uint64_t consumed;
     unsigned references; /* of them, and files */
 } model_t;
 
@@ -38,7 +38,7 @@ static int set_up(void **state) {
     assert_non_null(counters);
     memset(counters, 0, sizeof *counters);
     const uvhttp__loop_options_t options = {
-        .engine = UVHTTP__ENGINE_LIBUV, .receive_buffer_size = 16384, .receive_buffer_count = 8, .counters = counters};
+        .engine = UVHTTP__ENGINE_EPOLL, .receive_buffer_size = 16384, .receive_buffer_count = 8, .counters = counters};
     assert_int_equal(uvhttp__loop_new(&options, &loop), UVHTTP_OK);
     stream = (uvhttp__stream_t){.loop = loop, .ops = &ops, .fd = -1};
     uvhttp__list_init(&stream.dirty);
@@ -59,7 +59,7 @@ static uint64_t model_size(const model_t *model) {
 }
 
 static void model_take(model_t *model, uint64_t size) {
-    model->taken += size;
+    model->consumed += size;
     while (size > 0) {
         uint64_t bytes = size < model->sizes[model->first] ? size : model->sizes[model->first];
         model->sizes[model->first] -= bytes;
@@ -81,10 +81,10 @@ static void check(const model_t *model) {
     assert_true(sum == model_size(model));
     assert_true(segments <= model->end - model->first);
     assert_int_equal(stream.out_size, sum > UINT32_MAX ? UINT32_MAX : sum);
-    assert_int_equal(stream.out_taken, (uint32_t)model->taken);
+    assert_int_equal(stream.out_sent, (uint32_t)model->consumed);
     uvhttp__counter_sums_t sums = {0};
     uvhttp__counters_read(counters, &sums);
-    assert_true(UVHTTP__COUNTER(&sums, bytes_sent) == model->taken);
+    assert_true(UVHTTP__COUNTER(&sums, bytes_sent) == model->consumed);
 }
 
 static void take(model_t *model, uint64_t size) {
@@ -136,10 +136,10 @@ static void test_every_sequence_of_sends_and_of_what_the_kernel_takes(void **sta
     (void)state;
     enum { ALPHABET = 12 };
     uint32_t all = 1;
-    uint64_t taken = 0;
+    uint64_t consumed = 0;
     for (int i = 0; i < STEPS; i++) all *= ALPHABET;
     for (uint32_t n = 0; n < all; n++) {
-        model_t model = {.taken = taken};
+        model_t model = {.consumed = consumed};
         released = 0;
         uint32_t rest = n;
         for (int i = 0; i < STEPS; i++, rest /= ALPHABET) step(&model, rest % ALPHABET);
@@ -148,9 +148,9 @@ static void test_every_sequence_of_sends_and_of_what_the_kernel_takes(void **sta
         assert_int_equal(stream.out_size, 0);
         assert_int_equal(released, model.references);
         assert_int_equal(loop->segments.in_use, 0);
-        uvhttp__turn_memory_sent(loop);
-        uvhttp__turn_memory_flip(loop);
-        taken = model.taken;
+        uvhttp__iteration_arena_sent(loop);
+        uvhttp__iteration_arena_flip(loop);
+        consumed = model.consumed;
     }
     uvhttp__list_remove(&stream.dirty);
 }

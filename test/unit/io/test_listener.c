@@ -134,7 +134,7 @@ static void pause_and_resume(server_t *server, void *arg) {
     }
 }
 
-static void test_pause_and_resume_in_one_turn_end_up_listening(void **state) {
+static void test_pause_and_resume_in_one_iteration_end_up_listening(void **state) {
     server_t *server = *state;
     server_start(server, &echo_ops);
     server_call(server, pause_and_resume, NULL);
@@ -149,7 +149,7 @@ static void accept_and_close_listener(uvhttp__listener_t *listener, int fd) {
     uvhttp__listener_close(listener);
 }
 
-static void test_listener_closed_inside_on_accept_is_told_once(void **state) {
+static void test_listener_closed_inside_on_accept_is_reported_once(void **state) {
     server_t *server = *state;
     server->listener_ops.on_accept = accept_and_close_listener;
     int fd = server_dial(server, &echo_ops, "");
@@ -166,7 +166,7 @@ static void test_listener_closed_inside_on_accept_is_told_once(void **state) {
 
 /* Closing a listening socket resets what is in its backlog: a client that was connected and has sent must not lose
  * that. */
-static void test_closing_a_listener_takes_the_backlog_first(void **state) {
+static void test_closing_a_listener_accepts_the_backlog_first(void **state) {
     server_t *server = *state;
     server_start(server, &echo_ops);
     server_call(server, pause_listener, NULL);
@@ -250,9 +250,9 @@ static void set_nofile_for(server_t *server, int count) {
 /* When the connection with that number was accepted: a test that looks when it gets to run may see more turns. */
 static void on_accept_timed(uvhttp__listener_t *listener, int fd) {
     server_t *server = UVHTTP__CONTAINER_OF(listener, server_t, listener);
-    unsigned *turns = server->user;
+    unsigned *iterations = server->user;
     uint64_t number = server_count(server, EV_OPENED);
-    turns[number] = atomic_load(&server->turns);
+    iterations[number] = atomic_load(&server->iterations);
     server_on_accept(listener, fd);
 }
 
@@ -276,21 +276,21 @@ static void test_out_of_descriptors_parks_does_not_spin_and_is_back_at_once(void
     assert_int_equal(server_count(server, EV_OPENED), ROOM);
 
     uint64_t begin_ms = clock_ms();
-    unsigned turns = atomic_load(&server->turns);
+    unsigned iterations = atomic_load(&server->iterations);
     poll(NULL, 0, 200);
-    turns = atomic_load(&server->turns) - turns;
-    assert_true(turns <= 20 + (clock_ms() - begin_ms) / 5); /* a try each 20 ms, not a spin */
+    iterations = atomic_load(&server->iterations) - iterations;
+    assert_true(iterations <= 20 + (clock_ms() - begin_ms) / 5); /* a try each 20 ms, not a spin */
 
     close(fds[0]); /* frees the client's descriptor and then the server's */
-    unsigned begin = atomic_load(&server->turns);
+    unsigned begin = atomic_load(&server->iterations);
     server_wait(server, EV_OPENED, ROOM + 1);
     int freed = (int)(accepted_at[ROOM] - begin); /* negative: it was so quick */
     set_nofile((int)server->nofile_before.rlim_cur);
-    begin = atomic_load(&server->turns);
+    begin = atomic_load(&server->iterations);
     server_wait(server, EV_OPENED, CLIENTS);
     int relief = (int)(accepted_at[CLIENTS - 1] - begin);
     print_message("           back %d turns after a close, %d turns after a higher limit; %u turns in 200 ms\n", freed,
-                  relief, turns);
+                  relief, iterations);
     assert_true(freed < 25 && relief < 25); /* 500 ms if nothing else happens */
     for (int i = 1; i < CLIENTS; i++) {
         echo_once(fds[i]); /* nobody was dropped */
@@ -323,9 +323,9 @@ int main(void) {
         ON_EACH(test_inherited_blocking_listener),
         ON_EACH(test_accepted_socket_is_nonblocking_and_close_on_exec),
         ON_EACH(test_paused_listener_leaves_connections_in_the_backlog),
-        ON_EACH(test_pause_and_resume_in_one_turn_end_up_listening),
-        ON_EACH(test_listener_closed_inside_on_accept_is_told_once),
-        ON_EACH(test_closing_a_listener_takes_the_backlog_first),
+        ON_EACH(test_pause_and_resume_in_one_iteration_end_up_listening),
+        ON_EACH(test_listener_closed_inside_on_accept_is_reported_once),
+        ON_EACH(test_closing_a_listener_accepts_the_backlog_first),
         ON_EACH(test_signals_cost_no_connection_of_the_backlog),
         ON_EACH(test_thousand_connections),
         ON_EACH(test_out_of_descriptors_parks_does_not_spin_and_is_back_at_once),

@@ -23,7 +23,7 @@ static void test_engine_names_are_parsed_in_any_case(void **state) {
     assert_int_equal(uvhttp__engine_parse("URing", &kind), 0);
     assert_int_equal(kind, UVHTTP__ENGINE_URING);
     assert_int_equal(uvhttp__engine_parse("LIBUV", &kind), 0);
-    assert_int_equal(kind, UVHTTP__ENGINE_LIBUV);
+    assert_int_equal(kind, UVHTTP__ENGINE_EPOLL);
     assert_int_equal(uvhttp__engine_parse("", &kind), UVHTTP_E_INVALID);
     assert_int_equal(uvhttp__engine_parse("epoll", &kind), UVHTTP_E_INVALID);
 }
@@ -56,7 +56,7 @@ static size_t check_clock(uvhttp__stream_t *stream, const char *data, size_t siz
 /* The clock is read after the wait, not before: else every timeout set in a callback would be too short by the wait. A
  * busy machine may have the loop stand between the two, so that it is behind: five times out of a hundred are enough.
  */
-static void test_clock_of_a_turn_is_not_from_before_the_wait(void **state) {
+static void test_clock_of_an_iteration_is_not_from_before_the_wait(void **state) {
     server_t *server = *state;
     static const uvhttp__stream_ops_t ops = PEER_OPS(check_clock);
     int fd = server_dial(server, &ops, "");
@@ -147,13 +147,13 @@ static void stop_far_timer(server_t *server, void *arg) {
     uvhttp__timer_stop(&server->loop->wheel, &((timers_t *)arg)->timers[0]);
 }
 
-static void test_nearer_timer_shortens_a_wait_and_a_far_one_costs_no_turns(void **state) {
+static void test_nearer_timer_shortens_a_wait_and_a_far_one_costs_no_iterations(void **state) {
     server_t *server = *state;
     timers_t *timers = start_timers(server, set_far_timer);
     server_settle(server);
-    unsigned turns = atomic_load(&server->turns);
+    unsigned iterations = atomic_load(&server->iterations);
     poll(NULL, 0, 100);
-    assert_true(atomic_load(&server->turns) - turns <= 10);
+    assert_true(atomic_load(&server->iterations) - iterations <= 10);
     server_call(server, set_near_timer, timers);
     server_wait(server, EV_TICK, 1); /* an hour, if it were for the far one */
     assert_int_equal(timers->order[0], 1);
@@ -175,22 +175,22 @@ static void test_timer_that_is_put_off_fires_at_its_new_time(void **state) {
     assert_int_equal(server_count(server, EV_TICK), 1);
 }
 
-enum { CROWD = 4 * UVHTTP__TURN_TIMERS_MAX + 1 };
+enum { CROWD = 4 * UVHTTP__ITERATION_TIMERS_MAX + 1 };
 
 typedef struct crowd {
     uvhttp__timer_t timers[CROWD];
     server_t *server;
-    uint64_t turn, in_turn, in_turn_max, turns;
+    uint64_t iteration, in_iteration, in_iteration_max, iterations;
 } crowd_t;
 
 static void on_expire_in_crowd(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
     (void)wheel, (void)timer;
     crowd_t *crowd = user;
-    uint64_t turn = crowd->server->loop->turn_number;
-    crowd->in_turn = turn == crowd->turn ? crowd->in_turn + 1 : 1;
-    crowd->turns += turn != crowd->turn;
-    crowd->turn = turn;
-    if (crowd->in_turn > crowd->in_turn_max) crowd->in_turn_max = crowd->in_turn;
+    uint64_t iteration = crowd->server->loop->iteration_number;
+    crowd->in_iteration = iteration == crowd->iteration ? crowd->in_iteration + 1 : 1;
+    crowd->iterations += iteration != crowd->iteration;
+    crowd->iteration = iteration;
+    if (crowd->in_iteration > crowd->in_iteration_max) crowd->in_iteration_max = crowd->in_iteration;
     count_event(crowd->server, EV_TICK, 1);
 }
 
@@ -204,28 +204,28 @@ static void set_crowd(server_t *server, void *arg) {
     }
 }
 
-static void test_timers_that_are_due_together_share_turns_with_what_arrives(void **state) {
+static void test_timers_that_are_due_together_share_iterations_with_what_arrives(void **state) {
     server_t *server = *state;
     static crowd_t crowd;
     memset(&crowd, 0, sizeof crowd);
     server_start(server, &echo_ops);
     server_call(server, set_crowd, &crowd);
     server_wait(server, EV_TICK, CROWD);
-    assert_int_equal(crowd.in_turn_max, UVHTTP__TURN_TIMERS_MAX);
-    assert_int_equal(crowd.turns, 5);
+    assert_int_equal(crowd.in_iteration_max, UVHTTP__ITERATION_TIMERS_MAX);
+    assert_int_equal(crowd.iterations, 5);
 }
 
-enum { LONG_TURN_MS = 100 };
+enum { LONG_ITERATION_MS = 100 };
 
 static void set_timer_and_take_long(server_t *server, void *arg) {
     prepare_timers(server, arg);
-    set_timer(server, arg, 0, LONG_TURN_MS);
-    poll(NULL, 0, LONG_TURN_MS);
+    set_timer(server, arg, 0, LONG_ITERATION_MS);
+    poll(NULL, 0, LONG_ITERATION_MS);
 }
 
 /* A wait that were counted from the begin of the turn would be as long again, unless the wheel has sorting to do, which
  * it has at most once in a second. A busy machine makes any single one late. */
-static void test_timer_that_falls_due_in_a_long_turn_is_not_waited_for(void **state) {
+static void test_timer_that_falls_due_in_a_long_iteration_is_not_waited_for(void **state) {
     server_t *server = *state;
     static timers_t timers;
     int in_a_row = 0;
@@ -234,8 +234,8 @@ static void test_timer_that_falls_due_in_a_long_turn_is_not_waited_for(void **st
         memset(&timers, 0, sizeof timers);
         server_call(server, set_timer_and_take_long, &timers);
         server_wait(server, EV_TICK, i);
-        uint64_t late_ms = timers.fired_ms[0] - (timers.set_ms + LONG_TURN_MS);
-        in_a_row = late_ms < LONG_TURN_MS / 2 ? in_a_row + 1 : 0;
+        uint64_t late_ms = timers.fired_ms[0] - (timers.set_ms + LONG_ITERATION_MS);
+        in_a_row = late_ms < LONG_ITERATION_MS / 2 ? in_a_row + 1 : 0;
     }
     assert_int_equal(in_a_row, 3);
 }
@@ -250,9 +250,9 @@ typedef struct lateness {
 /* Right behind a whole ms, so that a wait for whole ones is most of one late. */
 static void set_between(lateness_t *lateness) {
     uvhttp__loop_t *loop = lateness->server->loop;
-    uint64_t begin_ns = (loop->now_ms + 1) * 1000000u + 1;
-    lateness->due_ns = begin_ns + 1000000;
-    uvhttp__timer_set_after(&loop->wheel, &lateness->timer, begin_ns, 1);
+    uint64_t start_ns = (loop->now_ms + 1) * 1000000u + 1;
+    lateness->due_ns = start_ns + 1000000;
+    uvhttp__timer_set_after(&loop->wheel, &lateness->timer, start_ns, 1);
 }
 
 static void on_between(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
@@ -357,7 +357,7 @@ static void test_message_may_post_itself_again_without_starving_streams(void **s
     uvhttp__loop_post(server->loop, &message.post);
     echo_once(server);
     server_wait(server, EV_TICK, 2000);
-    assert_true(atomic_load(&server->turns) >= 1999); /* one a turn, so that others get theirs */
+    assert_true(atomic_load(&server->iterations) >= 1999); /* one a turn, so that others get theirs */
     server_wait(server, EV_CLOSED, 1);
 }
 
@@ -464,10 +464,10 @@ static void test_output_made_in_an_applications_callback_is_sent(void **state) {
 
 /* --- output at the end of a turn --- */
 
-static void send_in_turn_end(uvhttp__loop_t *loop, void *arg) {
+static void send_in_iteration_end(uvhttp__loop_t *loop, void *arg) {
     server_t *server = arg;
     (void)loop;
-    atomic_fetch_add(&server->turns, 1);
+    atomic_fetch_add(&server->iterations, 1);
     peer_t *peer = server_first_peer(server);
     if (!peer || peer->budget == 0) return;
     peer->budget = 0;
@@ -480,10 +480,10 @@ static size_t remember(uvhttp__stream_t *stream, const char *data, size_t size) 
     return size;
 }
 
-static void test_output_made_at_the_end_of_a_turn_is_sent_in_it(void **state) {
+static void test_output_made_at_the_end_of_an_iteration_is_sent_in_it(void **state) {
     server_t *server = *state;
     static const uvhttp__stream_ops_t ops = PEER_OPS(remember);
-    server->options.on_turn_end = send_in_turn_end;
+    server->options.on_iteration_end = send_in_iteration_end;
     int fd = server_dial(server, &ops, "");
     for (int i = 0; i < 3; i++) {
         client_send(fd, "x", 1);
@@ -494,24 +494,24 @@ static void test_output_made_at_the_end_of_a_turn_is_sent_in_it(void **state) {
 
 /* --- turn memory --- */
 
-static size_t answer_with_large_turn_memory(uvhttp__stream_t *stream, const char *data, size_t size) {
+static size_t respond_with_large_iteration_arena(uvhttp__stream_t *stream, const char *data, size_t size) {
     (void)data;
     static const size_t sizes[] = {1, 100, 70000, 10, 300000, 65536, 1};
     uint64_t at = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        char *memory = uvhttp__loop_turn_alloc(stream->loop, sizes[i] + 50);
+        char *memory = uvhttp__loop_iteration_alloc(stream->loop, sizes[i] + 50);
         if (!memory) count_event(peer_of(stream)->server, EV_WRONG, 1);
         for (size_t k = 0; k < sizes[i]; k++) memory[k] = pattern_at(at + k);
         at += sizes[i];
-        uvhttp__loop_turn_trim(stream->loop, memory + sizes[i]);
-        uvhttp__stream_send_turn(stream, memory, sizes[i]);
+        uvhttp__loop_iteration_trim(stream->loop, memory + sizes[i]);
+        uvhttp__stream_send_iteration(stream, memory, sizes[i]);
     }
     return size;
 }
 
-static void test_turn_memory_of_every_size_is_sent_as_written(void **state) {
+static void test_iteration_memory_of_every_size_is_sent_as_written(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = PEER_OPS(answer_with_large_turn_memory);
+    static const uvhttp__stream_ops_t ops = PEER_OPS(respond_with_large_iteration_arena);
     enum { SIZE = 1 + 100 + 70000 + 10 + 300000 + 65536 + 1 };
     char *data = pattern_new(SIZE);
     int fd = server_dial(server, &ops, "");
@@ -544,20 +544,20 @@ static void test_loop_that_never_ran_can_be_freed(void **state) {
     int freed = 0;
     for (int i = 0; i < 5; i++) {
         if (server->variant->guest) {
-            assert_int_equal(uv_loop_init(&server->host), 0);
-            server->options.host = &server->host;
+            assert_int_equal(uv_loop_init(&server->embedding), 0);
+            server->options.embedding = &server->embedding;
         }
         int status = uvhttp__loop_new(&server->options, &server->loop);
         if (status == UVHTTP_E_UNSUPPORTED) {
-            if (server->variant->guest) uv_loop_close(&server->host);
+            if (server->variant->guest) uv_loop_close(&server->embedding);
             skip();
         }
         assert_int_equal(status, 0);
         uvhttp__loop_free(server->loop, on_freed, &freed);
         if (server->variant->guest) {
             assert_int_equal(freed, i); /* not inside the call */
-            assert_int_equal(uv_run(&server->host, UV_RUN_DEFAULT), 0);
-            assert_int_equal(uv_loop_close(&server->host), 0);
+            assert_int_equal(uv_run(&server->embedding, UV_RUN_DEFAULT), 0);
+            assert_int_equal(uv_loop_close(&server->embedding), 0);
         }
         assert_int_equal(freed, i + 1);
     }
@@ -617,8 +617,8 @@ static void test_loop_new_survives_every_failing_allocation(void **state) {
     for (long n = 1; status != 0; n++) {
         assert_true(n < 100);
         if (server->variant->guest) {
-            assert_int_equal(uv_loop_init(&server->host), 0);
-            server->options.host = &server->host;
+            assert_int_equal(uv_loop_init(&server->embedding), 0);
+            server->options.embedding = &server->embedding;
         }
         atomic_store(&allocations, 0);
         atomic_store(&fail_at, n);
@@ -627,8 +627,8 @@ static void test_loop_new_survives_every_failing_allocation(void **state) {
         bool unsupported = status == UVHTTP_E_UNSUPPORTED;
         if (status == 0) uvhttp__loop_free(server->loop, NULL, NULL);
         if (server->variant->guest) {
-            uv_run(&server->host, UV_RUN_DEFAULT);
-            assert_int_equal(uv_loop_close(&server->host), 0);
+            uv_run(&server->embedding, UV_RUN_DEFAULT);
+            assert_int_equal(uv_loop_close(&server->embedding), 0);
         }
         if (unsupported) skip();
         if (status != 0) {
@@ -719,20 +719,20 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_engine_names_are_parsed_in_any_case),
         ON_EACH(test_loop_says_its_engine_and_why),
-        ON_EACH(test_clock_of_a_turn_is_not_from_before_the_wait),
+        ON_EACH(test_clock_of_an_iteration_is_not_from_before_the_wait),
         ON_EACH(test_timers_fire_in_order_and_not_early),
-        ON_EACH(test_nearer_timer_shortens_a_wait_and_a_far_one_costs_no_turns),
+        ON_EACH(test_nearer_timer_shortens_a_wait_and_a_far_one_costs_no_iterations),
         ON_EACH(test_timer_that_is_put_off_fires_at_its_new_time),
-        ON_EACH(test_timer_that_falls_due_in_a_long_turn_is_not_waited_for),
-        ON_EACH(test_timers_that_are_due_together_share_turns_with_what_arrives),
+        ON_EACH(test_timer_that_falls_due_in_a_long_iteration_is_not_waited_for),
+        ON_EACH(test_timers_that_are_due_together_share_iterations_with_what_arrives),
         ON_OWN_LOOPS(test_a_loop_waits_for_less_than_a_millisecond),
         ON_EACH(test_messages_of_four_threads_all_arrive_in_their_order),
         ON_EACH(test_message_may_post_itself_again_without_starving_streams),
         ON_OWN_LOOPS(test_messages_pending_at_stop_run_before_run_returns),
         ON_EACH(test_applications_own_timer_and_async_work_at_the_same_time),
         ON_EACH(test_output_made_in_an_applications_callback_is_sent),
-        ON_EACH(test_output_made_at_the_end_of_a_turn_is_sent_in_it),
-        ON_EACH(test_turn_memory_of_every_size_is_sent_as_written),
+        ON_EACH(test_output_made_at_the_end_of_an_iteration_is_sent_in_it),
+        ON_EACH(test_iteration_memory_of_every_size_is_sent_as_written),
         ON_OWN_LOOPS(test_loop_made_on_another_thread_than_it_runs_on),
         ON_EACH(test_loop_that_never_ran_can_be_freed),
         ON_OWN_LOOPS(test_handles_left_open_on_a_loop_that_ends_can_still_be_closed),

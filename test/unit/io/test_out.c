@@ -28,7 +28,7 @@ static void count_kept(uvhttp__stream_t *stream) {
     UVHTTP__CONTAINER_OF(stream, queue_t, stream)->kept++;
 }
 
-static const uvhttp__stream_ops_t told_ops = {.on_kept = count_kept}, plain_ops;
+static const uvhttp__stream_ops_t reported_ops = {.on_kept = count_kept}, plain_ops;
 
 static int set_up(void **state) {
     queue_t *queue = aligned_alloc(64, (sizeof *queue + 63) / 64 * 64);
@@ -36,12 +36,12 @@ static int set_up(void **state) {
     *queue = (queue_t){.counters = aligned_alloc(64, (sizeof *queue->counters + 63) / 64 * 64)};
     assert_non_null(queue->counters);
     memset(queue->counters, 0, sizeof *queue->counters);
-    const uvhttp__loop_options_t options = {.engine = UVHTTP__ENGINE_LIBUV,
+    const uvhttp__loop_options_t options = {.engine = UVHTTP__ENGINE_EPOLL,
                                             .receive_buffer_size = 16384,
                                             .receive_buffer_count = 8,
                                             .counters = queue->counters};
     assert_int_equal(uvhttp__loop_new(&options, &queue->loop), UVHTTP_OK);
-    queue->stream = (uvhttp__stream_t){.loop = queue->loop, .ops = &told_ops, .fd = -1};
+    queue->stream = (uvhttp__stream_t){.loop = queue->loop, .ops = &reported_ops, .fd = -1};
     uvhttp__list_init(&queue->stream.dirty);
     *state = queue;
     return 0;
@@ -93,14 +93,14 @@ static void expect_queue(const queue_t *queue, const char *expected) {
 
 /* What is filled from now on is the other half of iteration memory. */
 static void next_iteration(queue_t *queue) {
-    uvhttp__turn_memory_flip(queue->loop);
+    uvhttp__iteration_arena_flip(queue->loop);
 }
 
 /* The kernel is done with both halves: whatever still points there shows it. */
 static void overwrite_iteration_memory(queue_t *queue) {
     for (int i = 0; i < 2; i++) {
         next_iteration(queue);
-        memset(queue->loop->turn_at, '#', (size_t)(queue->loop->turn_end - queue->loop->turn_at));
+        memset(queue->loop->iteration_at, '#', (size_t)(queue->loop->iteration_end - queue->loop->iteration_at));
     }
 }
 
@@ -118,7 +118,7 @@ static void test_what_is_kept_outlives_the_memory_of_its_iteration(void **state)
     overwrite_iteration_memory(queue);
     send_text(queue, "five"); /* behind the copy of the last one */
     expect_queue(queue, "[one][two][three][four][five]");
-    for (const uvhttp__segment_t *s = queue->stream.out_first; s->next; s = s->next) assert_int_equal(s->turn, 0);
+    for (const uvhttp__segment_t *s = queue->stream.out_first; s->next; s = s->next) assert_int_equal(s->iteration, 0);
     assert_int_equal(queue->stream.out_first->kind, UVHTTP__SEGMENT_MEMORY);
     assert_int_equal(queue->stream.out_size, 19);
     uvhttp__out_drop(&queue->stream);
@@ -135,21 +135,21 @@ static void test_the_last_segment_is_known_after_keeping_when_it_was_kept_before
 
 static void test_one_half_is_kept_without_the_other(void **state) {
     queue_t *queue = *state;
-    uint8_t before = queue->loop->turn_mark;
+    uint8_t before = queue->loop->iteration_mark;
     send_text(queue, "old");
     next_iteration(queue);
     send_text(queue, "new");
     assert_int_equal(uvhttp__out_keep_half(&queue->stream, before), UVHTTP_OK);
     assert_int_equal(queue->kept, 0); /* only uvhttp__out_keep tells */
     assert_int_equal(queue->loop->segments.in_use, 1);
-    assert_int_equal(queue->stream.out_first->turn, 0);
-    assert_int_equal(queue->stream.out_last->turn, queue->loop->turn_mark);
+    assert_int_equal(queue->stream.out_first->iteration, 0);
+    assert_int_equal(queue->stream.out_last->iteration, queue->loop->iteration_mark);
     assert_int_equal(uvhttp__out_keep_half(&queue->stream, before), UVHTTP_OK);
     assert_int_equal(queue->loop->segments.in_use, 1); /* what is kept stays where it is */
     expect_queue(queue, "[old][new]");
 }
 
-static void test_nobody_has_to_be_told_of_keeping(void **state) {
+static void test_nobody_has_to_be_notified_of_keeping(void **state) {
     queue_t *queue = *state;
     queue->stream.ops = &plain_ops;
     send_text(queue, "one");
@@ -222,14 +222,14 @@ static void test_without_memory_a_reference_is_refused_and_released(void **state
 static void test_without_memory_a_copy_is_refused_and_the_queue_stays_as_it_is(void **state) {
     queue_t *queue = *state;
     send_text(queue, "one");
-    char *at = queue->loop->turn_at;
-    queue->loop->turn_at = queue->loop->turn_end;
+    char *at = queue->loop->iteration_at;
+    queue->loop->iteration_at = queue->loop->iteration_end;
     test_allocator_fail_at(1);
     assert_int_equal(uvhttp__stream_send_copy(&queue->stream, "two", 3), UVHTTP_E_NOMEM);
     test_allocator_fail_at(1);
-    assert_int_equal(uvhttp__stream_send_turn(&queue->stream, "static", 6), UVHTTP_E_NOMEM); /* no segment */
+    assert_int_equal(uvhttp__stream_send_iteration(&queue->stream, "static", 6), UVHTTP_E_NOMEM); /* no segment */
     test_allocator_fail_at(0);
-    queue->loop->turn_at = at;
+    queue->loop->iteration_at = at;
     expect_queue(queue, "[one]");
     assert_int_equal(queue->stream.out_size, 3);
 }
@@ -254,12 +254,12 @@ static void test_what_stands_together_is_one_segment_unless_it_may_not_be(void *
 
 static void test_nothing_is_put_behind_what_is_of_the_iteration_before(void **state) {
     queue_t *queue = *state;
-    char *data = uvhttp__loop_turn_alloc(queue->loop, 6);
+    char *data = uvhttp__loop_iteration_alloc(queue->loop, 6);
     assert_non_null(data);
     memcpy(data, "oldnew", 6);
-    assert_int_equal(uvhttp__stream_send_turn(&queue->stream, data, 3), UVHTTP_OK);
+    assert_int_equal(uvhttp__stream_send_iteration(&queue->stream, data, 3), UVHTTP_OK);
     next_iteration(queue);
-    assert_int_equal(uvhttp__stream_send_turn(&queue->stream, data + 3, 3), UVHTTP_OK);
+    assert_int_equal(uvhttp__stream_send_iteration(&queue->stream, data + 3, 3), UVHTTP_OK);
     expect_queue(queue, "[old][new]");
 }
 
@@ -286,7 +286,7 @@ static void test_while_a_send_is_in_flight_only_iteration_memory_is_dropped(void
     expect_queue(queue, "");
 }
 
-static void test_what_was_handed_over_in_the_last_iteration_is_not_dropped_yet(void **state) {
+static void test_what_was_flushed_in_the_last_iteration_is_not_dropped_yet(void **state) {
     queue_t *queue = *state;
     fill_for_dropping(queue);
     queue->stream.flags = UVHTTP__STREAM_FLUSHED;
@@ -308,7 +308,7 @@ static void test_what_has_flown_is_dropped_and_counted_once(void **state) {
     queue_t *queue = *state;
     fill_for_dropping(queue);
     uvhttp__out_drop_flown(&queue->stream);
-    assert_int_equal(queue->stream.out_taken, 0);
+    assert_int_equal(queue->stream.out_sent, 0);
     expect_queue(queue, "[one][two][three][four][five]");
     queue->stream.out_flying = 2;
     uvhttp__out_drop_flown(&queue->stream);
@@ -319,7 +319,7 @@ static void test_what_has_flown_is_dropped_and_counted_once(void **state) {
     expect_queue(queue, "");
     assert_int_equal(queue->released, 2);
     assert_int_equal(queue->stream.out_flying, 0);
-    assert_int_equal(queue->stream.out_taken, 19);
+    assert_int_equal(queue->stream.out_sent, 19);
     assert_int_equal(queue->stream.out_size, 0);
     assert_int_equal(counted(queue), 19);
     send_text(queue, "!");
@@ -335,17 +335,17 @@ static void test_the_kernel_takes_any_number_of_bytes(void **state) {
     queue_t *queue = *state;
     static const char *const left[] = {"[abc][defg][file]", "[bc][defg][file]", "[c][defg][file]", "[defg][file]",
                                        "[efg][file]",       "[fg][file]",       "[g][file]",       "[file]"};
-    for (size_t taken = 0; taken <= 7; taken++) {
+    for (size_t consumed = 0; consumed <= 7; consumed++) {
         send_text(queue, "abc");
         send_reference(queue, "defg");
         send_file(queue, 1000, 50);
-        uvhttp__out_advance(&queue->stream, taken);
-        expect_queue(queue, left[taken]);
-        assert_int_equal(queue->stream.out_size, 57 - taken);
+        uvhttp__out_advance(&queue->stream, consumed);
+        expect_queue(queue, left[consumed]);
+        assert_int_equal(queue->stream.out_size, 57 - consumed);
         uvhttp__out_drop(&queue->stream);
     }
-    assert_int_equal(queue->stream.out_taken, 0 + 1 + 2 + 3 + 4 + 5 + 6 + 7);
-    assert_int_equal(counted(queue), queue->stream.out_taken);
+    assert_int_equal(queue->stream.out_sent, 0 + 1 + 2 + 3 + 4 + 5 + 6 + 7);
+    assert_int_equal(counted(queue), queue->stream.out_sent);
 }
 
 static void test_a_segment_is_cut_at_its_front_wherever_its_bytes_are(void **state) {
@@ -438,7 +438,7 @@ int main(void) {
     return RUN_TESTS_WITH(
         set_up, tear_down, test_what_is_kept_outlives_the_memory_of_its_iteration,
         test_the_last_segment_is_known_after_keeping_when_it_was_kept_before, test_one_half_is_kept_without_the_other,
-        test_nobody_has_to_be_told_of_keeping, test_what_has_to_be_encoded_still_has_to_be_when_it_is_kept,
+        test_nobody_has_to_be_notified_of_keeping, test_what_has_to_be_encoded_still_has_to_be_when_it_is_kept,
         test_without_memory_for_a_segment_keeping_fails_and_can_be_tried_again,
         test_without_memory_for_bytes_keeping_fails_and_loses_nothing,
         test_without_memory_a_reference_is_refused_and_released,
@@ -446,9 +446,8 @@ int main(void) {
         test_what_stands_together_is_one_segment_unless_it_may_not_be,
         test_nothing_is_put_behind_what_is_of_the_iteration_before,
         test_while_a_send_is_in_flight_only_iteration_memory_is_dropped,
-        test_what_was_handed_over_in_the_last_iteration_is_not_dropped_yet,
-        test_what_the_kernel_does_not_read_is_dropped, test_what_has_flown_is_dropped_and_counted_once,
-        test_the_kernel_takes_any_number_of_bytes, test_a_segment_is_cut_at_its_front_wherever_its_bytes_are,
-        test_what_is_gathered_ends_at_a_file_and_at_the_most, test_the_size_saturates_and_is_right_again_below,
-        test_a_stream_passes_when_its_filter_says_so);
+        test_what_was_flushed_in_the_last_iteration_is_not_dropped_yet, test_what_the_kernel_does_not_read_is_dropped,
+        test_what_has_flown_is_dropped_and_counted_once, test_the_kernel_takes_any_number_of_bytes,
+        test_a_segment_is_cut_at_its_front_wherever_its_bytes_are, test_what_is_gathered_ends_at_a_file_and_at_the_most,
+        test_the_size_saturates_and_is_right_again_below, test_a_stream_passes_when_its_filter_says_so);
 }

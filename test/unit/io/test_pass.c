@@ -11,7 +11,7 @@ enum { FILE_SIZE = 3 * 1024 * 1024 + 77, SMALL = UVHTTP__FILTER_PASS_MIN - 1, BI
 typedef struct plan {
     const char *orders; /* what on_data queues, letter by letter */
     bool refuses;       /* files may not pass */
-    bool no_room;       /* for the last words, at the first try */
+    bool no_capacity;   /* for the last words, at the first try */
 } plan_t;
 
 typedef struct fixture {
@@ -52,8 +52,8 @@ static bool pass(uvhttp__stream_t *stream) {
 }
 
 static int pass_end(uvhttp__stream_t *stream) {
-    if (fixture.plan.no_room) {
-        fixture.plan.no_room = false;
+    if (fixture.plan.no_capacity) {
+        fixture.plan.no_capacity = false;
         return UVHTTP_E_AGAIN;
     }
     fixture.passed_ends++;
@@ -74,7 +74,7 @@ static void count_release(void *arg) {
     count_event(arg, EV_RELEASED, 1);
 }
 
-static char turn_text[100000];
+static char iteration_text[100000];
 
 /* Returns whether it has to wait until all before it is with the kernel. */
 static bool obey_file(uvhttp__stream_t *stream, uint64_t size) {
@@ -95,7 +95,7 @@ static bool obey(uvhttp__stream_t *stream, char order) {
     switch (order) {
         case 't': uvhttp__stream_send_copy(stream, "text", 4); break;
         case 'r': uvhttp__stream_send_ref(stream, fixture.data, FILE_SIZE, count_release, server); break;
-        case 'c': uvhttp__stream_send_copy(stream, turn_text, sizeof turn_text); break;
+        case 'c': uvhttp__stream_send_copy(stream, iteration_text, sizeof iteration_text); break;
         case 'e': uvhttp__stream_shutdown(stream); break;
         default: return obey_file(stream, order == 'l' ? FILE_SIZE : SMALL);
     }
@@ -130,7 +130,7 @@ static void start(server_t *server) {
     memset(&fixture, 0, sizeof fixture);
     fixture.filter = (uvhttp__filter_t){.ops = &filter_ops};
     fixture.data = pattern_new(FILE_SIZE);
-    memset(turn_text, 'c', sizeof turn_text);
+    memset(iteration_text, 'c', sizeof iteration_text);
     fixture.fd = mkstemp(path);
     assert_true(fixture.fd >= 0 && unlink(path) == 0 && write(fixture.fd, fixture.data, FILE_SIZE) == FILE_SIZE);
     server->filter = &fixture.filter;
@@ -159,7 +159,7 @@ static void expect_order(int fd, char order, bool encoded) {
     switch (order) {
         case 't': expect(fd, "text", 4, encoded); break;
         case 'r': expect(fd, fixture.data, FILE_SIZE, encoded); break;
-        case 'c': expect(fd, turn_text, sizeof turn_text, encoded); break;
+        case 'c': expect(fd, iteration_text, sizeof iteration_text, encoded); break;
         case 'l': expect(fd, fixture.data, FILE_SIZE, encoded); break;
         case 's': expect(fd, fixture.data, SMALL, encoded); break;
         default: client_expect(fd, encoded ? "bye" : "BYE", 3); client_expect_eof(fd);
@@ -209,7 +209,7 @@ static void test_what_stands_around_a_file_that_passes_keeps_its_place(void **st
     end();
 }
 
-static void test_later_answers_pass_too(void **state) {
+static void test_later_responses_pass_too(void **state) {
     server_t *server = *state;
     start(server);
     int fd = client_connect(server->port);
@@ -254,11 +254,11 @@ static void test_a_file_that_may_not_pass_is_read_and_asks_once(void **state) {
 }
 
 /* The end was queued while the filter still encoded. */
-static void test_an_end_behind_a_file_that_passes_waits_for_room(void **state) {
+static void test_an_end_behind_a_file_that_passes_waits_for_capacity(void **state) {
     server_t *server = *state;
     start(server);
     int fd = client_connect(server->port);
-    ask(server, fd, (plan_t){.orders = "tle", .no_room = true});
+    ask(server, fd, (plan_t){.orders = "tle", .no_capacity = true});
     expect_orders(fd, "tle", true);
     assert_int_equal(fixture.passed_ends, 1);
     assert_int_equal(fixture.encoded_ends, 0);
@@ -297,10 +297,10 @@ static void test_a_client_that_leaves_gives_everything_back(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         ON_EACH(test_what_stands_around_a_file_that_passes_keeps_its_place),
-        ON_EACH(test_later_answers_pass_too),
+        ON_EACH(test_later_responses_pass_too),
         ON_EACH(test_small_files_do_not_ask),
         ON_EACH(test_a_file_that_may_not_pass_is_read_and_asks_once),
-        ON_EACH(test_an_end_behind_a_file_that_passes_waits_for_room),
+        ON_EACH(test_an_end_behind_a_file_that_passes_waits_for_capacity),
         ON_EACH(test_a_slow_client_gets_everything),
         ON_EACH(test_a_client_that_leaves_gives_everything_back),
     };

@@ -10,12 +10,12 @@ static uint64_t counted(server_t *server) {
 }
 
 typedef struct sizes {
-    uint32_t queued, taken;
+    uint32_t queued, consumed;
 } sizes_t;
 
 static void look(server_t *server, void *arg) {
     const uvhttp__stream_t *stream = &server_first_peer(server)->stream;
-    *(sizes_t *)arg = (sizes_t){uvhttp__stream_out_size(stream), stream->out_taken};
+    *(sizes_t *)arg = (sizes_t){uvhttp__stream_out_size(stream), stream->out_sent};
 }
 
 /* All of it has gone, and is counted. */
@@ -24,7 +24,7 @@ static void expect_sent(server_t *server, uint64_t size) {
     server_settle(server);
     server_call(server, look, &sizes);
     assert_int_equal(sizes.queued, 0);
-    assert_true(sizes.taken <= size); /* what is sent and forgotten at once is missing */
+    assert_true(sizes.consumed <= size); /* what is sent and forgotten at once is missing */
     assert_int_equal(counted(server), size);
 }
 
@@ -64,7 +64,7 @@ static void test_each_byte_of_a_queue_that_waits_is_counted_once(void **state) {
     expect_sent(server, LARGE);
     sizes_t sizes;
     server_call(server, look, &sizes);
-    assert_int_equal(sizes.taken, LARGE); /* it has waited */
+    assert_int_equal(sizes.consumed, LARGE); /* it has waited */
     server_leave(server, fd);
     free(data);
 }
@@ -120,22 +120,22 @@ static void test_references_of_any_size_are_sent_and_released(void **state) {
     assert_int_equal(server_count(server, EV_RELEASED), 3);
 }
 
-static size_t send_parts_of_turn_memory(uvhttp__stream_t *stream, const char *data, size_t size) {
+static size_t send_parts_of_iteration_memory(uvhttp__stream_t *stream, const char *data, size_t size) {
     (void)data;
-    char *memory = uvhttp__loop_turn_alloc(stream->loop, 26);
+    char *memory = uvhttp__loop_iteration_alloc(stream->loop, 26);
     if (!memory) return size;
     memcpy(memory, "abcdefghijklmnopqrstuvwxyz", 26);
-    uvhttp__stream_send_turn(stream, memory, 5);
-    uvhttp__stream_send_turn(stream, memory + 5, 5); /* follows */
-    uvhttp__stream_send_turn(stream, memory + 10, 0);
-    uvhttp__stream_send_turn(stream, memory + 20, 6);
-    uvhttp__stream_send_turn(stream, memory + 10, 5);
+    uvhttp__stream_send_iteration(stream, memory, 5);
+    uvhttp__stream_send_iteration(stream, memory + 5, 5); /* follows */
+    uvhttp__stream_send_iteration(stream, memory + 10, 0);
+    uvhttp__stream_send_iteration(stream, memory + 20, 6);
+    uvhttp__stream_send_iteration(stream, memory + 10, 5);
     return size;
 }
 
-static void test_parts_of_turn_memory_are_sent_in_the_order_of_the_calls(void **state) {
+static void test_parts_of_iteration_memory_are_sent_in_the_order_of_the_calls(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = PEER_OPS(send_parts_of_turn_memory);
+    static const uvhttp__stream_ops_t ops = PEER_OPS(send_parts_of_iteration_memory);
     int fd = server_dial(server, &ops, "x");
     client_expect_text(fd, "abcdefghijuvwxyzklmno");
     expect_sent(server, 21);
@@ -148,8 +148,8 @@ static size_t send_behind_the_end(uvhttp__stream_t *stream, const char *data, si
         uvhttp__stream_shutdown(stream);
     else
         peer_close(peer_of(stream));
-    expect_in_loop(server, uvhttp__stream_send_turn(stream, "x", 1) == UVHTTP_E_CLOSED);
-    expect_in_loop(server, uvhttp__stream_send_turn(stream, "x", 0) == UVHTTP_E_CLOSED);
+    expect_in_loop(server, uvhttp__stream_send_iteration(stream, "x", 1) == UVHTTP_E_CLOSED);
+    expect_in_loop(server, uvhttp__stream_send_iteration(stream, "x", 0) == UVHTTP_E_CLOSED);
     expect_in_loop(server, uvhttp__stream_send_copy(stream, "x", 1) == UVHTTP_E_CLOSED);
     expect_in_loop(server, uvhttp__stream_send_ref(stream, "x", 1, note_release, server) == UVHTTP_E_CLOSED);
     expect_in_loop(server, server_count(server, EV_RELEASED) == 1);
@@ -179,7 +179,7 @@ int main(void) {
         ON_EACH(test_each_byte_of_a_queue_that_waits_is_counted_once),
         ON_EACH(test_on_sent_comes_once_for_what_was_asked_once),
         ON_EACH(test_references_of_any_size_are_sent_and_released),
-        ON_EACH(test_parts_of_turn_memory_are_sent_in_the_order_of_the_calls),
+        ON_EACH(test_parts_of_iteration_memory_are_sent_in_the_order_of_the_calls),
         ON_EACH(test_nothing_is_queued_behind_a_shutdown),
         ON_EACH(test_nothing_is_queued_behind_a_close),
     };

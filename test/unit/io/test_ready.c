@@ -1,4 +1,4 @@
-/* Owns: tests of what is ready at once and of what is ready no more, on every engine; and of the libuv engine's epoll
+/* Owns: tests of what is ready at once and of what is ready no more, on every engine; and of the epoll engine's epoll
  * set when the kernel refuses it something. */
 #include <stddef.h>
 #include <sys/epoll.h>
@@ -75,7 +75,7 @@ static size_t close_all(uvhttp__stream_t *stream, const char *data, size_t size)
     return size;
 }
 
-static void test_what_was_ready_with_a_stream_that_closes_it_is_not_told(void **state) {
+static void test_what_was_ready_with_a_stream_that_closes_it_is_not_reported(void **state) {
     server_t *server = *state;
     static const uvhttp__stream_ops_t ops = PEER_OPS(close_all);
     server_start(server, &ops);
@@ -128,7 +128,7 @@ static void test_a_new_stream_with_the_number_of_one_that_was_ready_has_only_its
     free(crowd.fds);
 }
 
-enum { LONG_TURN_MS = 100 };
+enum { LONG_ITERATION_MS = 100 };
 
 typedef struct late {
     uvhttp__timer_t timer;
@@ -154,12 +154,12 @@ static size_t take_one_byte(uvhttp__stream_t *stream, const char *data, size_t s
         uvhttp__timer_kind_t kind = uvhttp__wheel_kind(&server->loop->wheel, on_expire_late, server);
         uvhttp__timer_init(&late->timer, kind);
         uvhttp__timer_set(&server->loop->wheel, &late->timer, server->loop->now_ms + 1);
-        poll(NULL, 0, LONG_TURN_MS);
+        poll(NULL, 0, LONG_ITERATION_MS);
     }
     return 1;
 }
 
-static void test_what_waits_for_its_turn_comes_before_timers_that_are_late(void **state) {
+static void test_what_was_deferred_comes_before_timers_that_are_late(void **state) {
     server_t *server = *state;
     static const uvhttp__stream_ops_t ops = PEER_OPS(take_one_byte);
     static late_t late;
@@ -200,7 +200,7 @@ static void wait_for_both(server_t *server, void *arg) {
     }
 }
 
-static void test_wait_that_is_stopped_by_one_that_was_ready_with_it_is_not_told(void **state) {
+static void test_wait_that_is_stopped_by_one_that_was_ready_with_it_is_not_reported(void **state) {
     server_t *server = *state;
     server_start(server, &echo_ops);
     for (int i = 0; i < 2; i++) assert_int_equal(pipe(two.pipes[i]), 0);
@@ -240,7 +240,7 @@ static void test_a_copy_of_a_closed_streams_descriptor_has_no_events(void **stat
 
 /* --- hang-ups --- */
 
-static size_t take_when_told(uvhttp__stream_t *stream, const char *data, size_t size) {
+static size_t take_when_notified(uvhttp__stream_t *stream, const char *data, size_t size) {
     (void)data;
     if (peer_of(stream)->step == 0) return 0;
     count_event(peer_of(stream)->server, EV_BYTES, size);
@@ -263,7 +263,7 @@ static void begin_to_take(server_t *server, void *arg) {
 /* Both directions of a Unix socket end with its peer: not only FIN, which epoll can be told not to say. */
 static void test_hang_up_of_a_unix_socket_while_reading_is_stopped_does_not_spin(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = PEER_OPS(take_when_told);
+    static const uvhttp__stream_ops_t ops = PEER_OPS(take_when_notified);
     enum { SIZE = 100000 }; /* more than a stream holds: reading stops */
     int pair[2];
     server_start(server, &ops);
@@ -288,14 +288,14 @@ static void test_hang_up_of_a_unix_socket_while_reading_is_stopped_does_not_spin
 static void test_loop_new_without_descriptors_says_so_and_leaves_none(void **state) {
     server_t *server = *state;
     if (server->variant->guest) {
-        assert_int_equal(uv_loop_init(&server->host), 0);
-        server->options.host = &server->host;
+        assert_int_equal(uv_loop_init(&server->embedding), 0);
+        server->options.embedding = &server->embedding;
     }
     int lowest_free = dup(0);
     close(lowest_free);
-    for (int room = 0; room < 2; room++) { /* for neither the set nor what wakes it; for the set alone */
+    for (int capacity = 0; capacity < 2; capacity++) { /* for neither the set nor what wakes it; for the set alone */
         struct rlimit limit = server->nofile_before;
-        limit.rlim_cur = (rlim_t)(lowest_free + room);
+        limit.rlim_cur = (rlim_t)(lowest_free + capacity);
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
         assert_int_equal(uvhttp__loop_new(&server->options, &server->loop), UVHTTP_E_NO_DESCRIPTORS);
         assert_null(server->loop);
@@ -304,8 +304,8 @@ static void test_loop_new_without_descriptors_says_so_and_leaves_none(void **sta
     assert_int_equal(uvhttp__loop_new(&server->options, &server->loop), 0);
     uvhttp__loop_free(server->loop, NULL, NULL);
     if (server->variant->guest) {
-        assert_int_equal(uv_run(&server->host, UV_RUN_DEFAULT), 0);
-        assert_int_equal(uv_loop_close(&server->host), 0);
+        assert_int_equal(uv_run(&server->embedding, UV_RUN_DEFAULT), 0);
+        assert_int_equal(uv_loop_close(&server->embedding), 0);
     }
 }
 
@@ -352,20 +352,20 @@ static void test_listener_that_the_kernel_does_not_watch_tries_again(void **stat
     server_leave(server, fd);
 }
 
-#define ON_LIBUV(test) ON_VARIANT(test, libuv_own), ON_VARIANT(test, libuv_guest)
+#define ON_EPOLL(test) ON_VARIANT(test, epoll_own), ON_VARIANT(test, epoll_guest)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        ON_EACH(test_what_waits_for_its_turn_comes_before_timers_that_are_late),
+        ON_EACH(test_what_was_deferred_comes_before_timers_that_are_late),
         ON_EACH(test_more_ready_streams_than_one_look_reports_are_all_served),
-        ON_EACH(test_what_was_ready_with_a_stream_that_closes_it_is_not_told),
+        ON_EACH(test_what_was_ready_with_a_stream_that_closes_it_is_not_reported),
         ON_EACH(test_a_new_stream_with_the_number_of_one_that_was_ready_has_only_its_own_events),
-        ON_EACH(test_wait_that_is_stopped_by_one_that_was_ready_with_it_is_not_told),
+        ON_EACH(test_wait_that_is_stopped_by_one_that_was_ready_with_it_is_not_reported),
         ON_EACH(test_a_copy_of_a_closed_streams_descriptor_has_no_events),
         ON_EACH(test_hang_up_of_a_unix_socket_while_reading_is_stopped_does_not_spin),
-        ON_LIBUV(test_loop_new_without_descriptors_says_so_and_leaves_none),
-        ON_LIBUV(test_stream_that_the_kernel_does_not_watch_says_why_and_closes),
-        ON_LIBUV(test_listener_that_the_kernel_does_not_watch_tries_again),
+        ON_EPOLL(test_loop_new_without_descriptors_says_so_and_leaves_none),
+        ON_EPOLL(test_stream_that_the_kernel_does_not_watch_says_why_and_closes),
+        ON_EPOLL(test_listener_that_the_kernel_does_not_watch_tries_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

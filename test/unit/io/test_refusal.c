@@ -343,7 +343,7 @@ static void send_and_break(server_t *server, void *arg) {
     peer_send_file(&second->stream, fd, 0, 1000);
 }
 
-static void test_output_queued_during_the_hand_over_comes_after_it(void **state) {
+static void test_output_queued_during_a_flush_comes_after_it(void **state) {
     server_t *server = *state;
     char *data = pattern_new(LATE_SIZE);
     server_start(server, &late_ops);
@@ -372,11 +372,11 @@ static void test_permanent_accept_error_backs_off(void **state) {
     server_settle(server);
     shutdown(server->listen_fd, SHUT_RDWR); /* accept(2) fails with EINVAL from here on */
     server_wait(server, EV_ACCEPT_ERROR, 2);
-    unsigned before = atomic_load(&server->turns);
+    unsigned before = atomic_load(&server->iterations);
     uint64_t errors = server_count(server, EV_ACCEPT_ERROR), start_ms = clock_ms();
     server_wait(server, EV_ACCEPT_ERROR, errors + 5);
     assert_true(clock_ms() - start_ms >= 4 * UVHTTP__ACCEPT_RETRY_MS);
-    assert_true(atomic_load(&server->turns) - before < 100);
+    assert_true(atomic_load(&server->iterations) - before < 100);
 }
 
 /* --- a backlog that grows while it is taken --- */
@@ -396,7 +396,7 @@ static void accept_and_connect_again(uvhttp__listener_t *listener, int fd) {
     close(other);
 }
 
-static void test_backlog_that_grows_is_taken_once(void **state) {
+static void test_backlog_that_grows_is_accepted_once(void **state) {
     server_t *server = *state;
     server->listener_ops.on_accept = accept_and_connect_again;
     server_start(server, &echo_ops);
@@ -409,9 +409,9 @@ static void test_backlog_that_grows_is_taken_once(void **state) {
     }
     server_call(server, close_listener, NULL);
     server_wait(server, EV_LISTENER_CLOSED, 1);
-    uint64_t taken = server_count(server, EV_OPENED);
+    uint64_t consumed = server_count(server, EV_OPENED);
     for (int i = 0; i < 3; i++) close(fds[i]);
-    assert_in_range(taken, 3, 50); /* a paused multishot accept may have had one already */
+    assert_in_range(consumed, 3, 50); /* a paused multishot accept may have had one already */
 }
 
 /* --- messages to a guest that closes --- */
@@ -445,7 +445,7 @@ static void free_guest_and_post(uv_timer_t *timer) {
 
 static void stop_and_post(server_t *server, void *arg) {
     (void)arg;
-    uv_timer_init(&server->host, &server->free_timer);
+    uv_timer_init(&server->embedding, &server->free_timer);
     server->free_timer.data = server;
     uv_timer_start(&server->free_timer, free_guest_and_post, 0, 1);
 }
@@ -463,9 +463,9 @@ static void test_messages_to_a_closing_guest_run_once(void **state) {
 int main(void) {
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
-        REFUSAL_TESTS ON_EACH(test_output_queued_during_the_hand_over_comes_after_it),
+        REFUSAL_TESTS ON_EACH(test_output_queued_during_a_flush_comes_after_it),
         ON_EACH(test_permanent_accept_error_backs_off),
-        ON_EACH(test_backlog_that_grows_is_taken_once),
+        ON_EACH(test_backlog_that_grows_is_accepted_once),
         ON_GUESTS(test_messages_to_a_closing_guest_run_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -117,10 +117,10 @@ static size_t send_pieces(uvhttp__stream_t *stream, const char *data, size_t siz
         if (i == 50) {
             peer_send_file(stream, pieces->file, i * PIECE, PIECE);
         } else if (i % 3 == 0) {
-            char *turn = uvhttp__loop_turn_alloc(stream->loop, 2 * PIECE);
-            memcpy(turn, piece, PIECE);
-            uvhttp__loop_turn_trim(stream->loop, turn + PIECE);
-            uvhttp__stream_send_turn(stream, turn, PIECE);
+            char *iteration = uvhttp__loop_iteration_alloc(stream->loop, 2 * PIECE);
+            memcpy(iteration, piece, PIECE);
+            uvhttp__loop_iteration_trim(stream->loop, iteration + PIECE);
+            uvhttp__stream_send_iteration(stream, iteration, PIECE);
         } else if (i % 3 == 1) {
             char copy[PIECE];
             memcpy(copy, piece, PIECE);
@@ -191,7 +191,7 @@ static size_t send_more_than_a_share(uvhttp__stream_t *stream, const char *data,
     return size;
 }
 
-static void test_turn_memory_behind_more_than_a_share_is_not_lost(void **state) {
+static void test_iteration_memory_behind_more_than_a_share_is_not_lost(void **state) {
     server_t *server = *state;
     static const uvhttp__stream_ops_t ops = PEER_OPS(send_more_than_a_share);
     enum { CLIENTS = 4, SIZE = MEGABYTE + 60 * 5000 };
@@ -226,13 +226,13 @@ static void *send_much_and_stand_thread(void *arg) {
     return NULL;
 }
 
-static void use_turn_memory(server_t *server, void *arg) {
+static void use_iteration_memory(server_t *server, void *arg) {
     (void)arg;
-    char *memory = uvhttp__loop_turn_alloc(server->loop, 10000);
+    char *memory = uvhttp__loop_iteration_alloc(server->loop, 10000);
     if (memory) memset(memory, 'z', 10000);
 }
 
-static void test_answers_queued_behind_a_full_socket_outlive_their_turn(void **state) {
+static void test_responses_queued_behind_a_full_socket_outlive_their_iteration(void **state) {
     server_t *server = *state;
     server->user = pattern_new(LARGE);
     int fd = server_dial(server, &echo_ops, "");
@@ -247,7 +247,7 @@ static void test_answers_queued_behind_a_full_socket_outlive_their_turn(void **s
     pthread_mutex_unlock(&stand_gate);
     pthread_join(thread, NULL);
     server_wait(server, EV_BYTES, sizeof question);
-    for (int i = 0; i < 4; i++) server_call(server, use_turn_memory, NULL);
+    for (int i = 0; i < 4; i++) server_call(server, use_iteration_memory, NULL);
     client_expect(fd, server->user, LARGE);
     client_expect(fd, question, sizeof question);
     server_leave(server, fd);
@@ -273,7 +273,7 @@ static void close_at_break(uvhttp__stream_t *stream, int status) {
 }
 
 /* Who still sends to a client that has sent FIN must hear that it has gone for good. */
-static void test_reset_after_fin_is_told_while_sending(void **state) {
+static void test_reset_after_fin_is_reported_while_sending(void **state) {
     static const uvhttp__stream_ops_t ops = {
         .on_data = send_much_by_ref, .on_end = close_at_break, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
     server_t *server = *state;
@@ -314,14 +314,14 @@ static void test_references_are_released_once_when_closed_with_a_queue(void **st
 
 enum { FILE_SIZE = 5 * 1024 * 1024 };
 
-typedef struct file_answer {
+typedef struct file_response {
     int fd;
     uint64_t offset, size;
-} file_answer_t;
+} file_response_t;
 
 static size_t send_the_file(uvhttp__stream_t *stream, const char *data, size_t size) {
     server_t *server = peer_of(stream)->server;
-    file_answer_t *file = server->user;
+    file_response_t *file = server->user;
     (void)data;
     uvhttp__stream_send_copy(stream, "head", 4);
     peer_send_file(stream, file->fd, file->offset, file->size);
@@ -335,7 +335,7 @@ static const uvhttp__stream_ops_t file_ops = PEER_OPS(send_the_file);
 static void test_file_of_five_megabytes_is_sent_between_head_and_tail(void **state) {
     server_t *server = *state;
     char *data = pattern_new(FILE_SIZE);
-    file_answer_t file = {.fd = file_with(data, FILE_SIZE), .offset = 12345, .size = FILE_SIZE - 12345};
+    file_response_t file = {.fd = file_with(data, FILE_SIZE), .offset = 12345, .size = FILE_SIZE - 12345};
     server->user = &file;
     int fd = server_dial(server, &file_ops, "");
     for (int i = 0; i < 2; i++) { /* the file's own position is not used */
@@ -353,7 +353,7 @@ static void test_file_of_five_megabytes_is_sent_between_head_and_tail(void **sta
 
 static void test_file_shorter_than_promised_breaks_the_connection(void **state) {
     server_t *server = *state;
-    file_answer_t file = {.fd = file_with("short", 5), .offset = 0, .size = 6};
+    file_response_t file = {.fd = file_with("short", 5), .offset = 0, .size = 6};
     server->user = &file;
     int fd = server_dial(server, &file_ops, "x");
     client_expect(fd, "headshort", 9);
@@ -369,7 +369,7 @@ static void test_file_shorter_than_promised_breaks_the_connection(void **state) 
 static void test_client_that_leaves_during_a_file_is_an_abort_and_no_signal(void **state) {
     server_t *server = *state;
     char *data = pattern_new(FILE_SIZE);
-    file_answer_t file = {.fd = file_with(data, FILE_SIZE), .offset = 0, .size = FILE_SIZE};
+    file_response_t file = {.fd = file_with(data, FILE_SIZE), .offset = 0, .size = FILE_SIZE};
     server->user = &file;
     signal(SIGPIPE, SIG_DFL);
     server_start(server, &file_ops);
@@ -485,7 +485,7 @@ static void notify_first_peer(server_t *server, void *arg) {
     server_first_peer(server)->in_call = false;
 }
 
-static void test_notify_with_an_empty_queue_is_told_in_a_later_turn_once(void **state) {
+static void test_notify_with_an_empty_queue_is_reported_in_a_later_iteration_once(void **state) {
     server_t *server = *state;
     int fd = server_dial(server, &echo_ops, "");
     server_wait(server, EV_OPENED, 1);
@@ -505,11 +505,11 @@ static void send_next_piece(uvhttp__stream_t *stream) {
         count_event(peer->server, EV_TICK, 1);
         return;
     }
-    char *data = uvhttp__loop_turn_alloc(stream->loop, SIZE);
+    char *data = uvhttp__loop_iteration_alloc(stream->loop, SIZE);
     for (uint64_t i = 0; i < SIZE; i++) data[i] = pattern_at(peer->received + i);
     peer->received += SIZE;
     peer->budget--;
-    uvhttp__stream_send_turn(stream, data, SIZE);
+    uvhttp__stream_send_iteration(stream, data, SIZE);
     uvhttp__stream_notify_sent(stream);
 }
 
@@ -554,11 +554,11 @@ int main(void) {
         ON_EACH(test_ten_megabytes_both_ways_meet_backpressure),
         ON_EACH(test_pieces_of_every_kind_keep_their_order),
         ON_EACH(test_references_are_released_once_when_sent),
-        ON_EACH(test_turn_memory_behind_more_than_a_share_is_not_lost),
-        ON_EACH(test_answers_queued_behind_a_full_socket_outlive_their_turn),
+        ON_EACH(test_iteration_memory_behind_more_than_a_share_is_not_lost),
+        ON_EACH(test_responses_queued_behind_a_full_socket_outlive_their_iteration),
         ON_EACH(test_sending_to_a_peer_that_is_gone_raises_no_signal),
         ON_EACH(test_references_are_released_once_when_the_peer_resets),
-        ON_EACH(test_reset_after_fin_is_told_while_sending),
+        ON_EACH(test_reset_after_fin_is_reported_while_sending),
         ON_EACH(test_references_are_released_once_when_closed_with_a_queue),
         ON_EACH(test_file_of_five_megabytes_is_sent_between_head_and_tail),
         ON_EACH(test_file_shorter_than_promised_breaks_the_connection),
@@ -566,7 +566,7 @@ int main(void) {
         ON_EACH(test_after_the_peers_fin_sending_still_works),
         ON_EACH(test_shutdown_sends_the_queue_then_fin_and_receives_on),
         ON_EACH(test_shutdown_waits_for_a_long_queue),
-        ON_EACH(test_notify_with_an_empty_queue_is_told_in_a_later_turn_once),
+        ON_EACH(test_notify_with_an_empty_queue_is_reported_in_a_later_iteration_once),
         ON_EACH(test_producer_driven_by_on_sent_delivers_every_byte),
         ON_EACH(test_reset_by_an_idle_peer_is_an_abort),
     };

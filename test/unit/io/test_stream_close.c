@@ -74,7 +74,7 @@ static void test_close_inside_on_data_drops_bytes_left(void **state) {
     close(fd);
 }
 
-static size_t answer_and_close(uvhttp__stream_t *stream, const char *data, size_t size) {
+static size_t respond_and_close(uvhttp__stream_t *stream, const char *data, size_t size) {
     server_t *server = peer_of(stream)->server;
     peer_echo(stream, data, size);
     peer_close(peer_of(stream));
@@ -86,7 +86,7 @@ static size_t answer_and_close(uvhttp__stream_t *stream, const char *data, size_
 
 static void test_close_drops_what_was_queued_and_refuses_more(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = PEER_OPS(answer_and_close);
+    static const uvhttp__stream_ops_t ops = PEER_OPS(respond_and_close);
     int fd = server_dial(server, &ops, "x");
     client_expect_eof(fd);
     server_wait(server, EV_CLOSED, 1);
@@ -165,15 +165,15 @@ static void send_more_and_close(server_t *server, void *arg) {
     peer_close(peer);
 }
 
-static void overwrite_turn_memory(server_t *server, void *arg) {
+static void overwrite_iteration_memory(server_t *server, void *arg) {
     (void)arg;
-    size_t size = (size_t)(server->loop->turn_end - server->loop->turn_at);
-    memset(uvhttp__loop_turn_alloc(server->loop, size), 0xff, size);
+    size_t size = (size_t)(server->loop->iteration_end - server->loop->iteration_at);
+    memset(uvhttp__loop_iteration_alloc(server->loop, size), 0xff, size);
 }
 
 /* What the kernel still has is released when it has done with it; what was queued in the turn of the close stood in
  * memory that is used again by then. */
-static void test_close_while_sending_forgets_what_its_turn_queued(void **state) {
+static void test_close_while_sending_forgets_what_its_iteration_queued(void **state) {
     server_t *server = *state;
     server->user = pattern_new(LARGE);
     int fd = server_dial(server, &echo_ops, "");
@@ -181,7 +181,7 @@ static void test_close_while_sending_forgets_what_its_turn_queued(void **state) 
     server_call(server, send_much, NULL);
     server_settle(server); /* the socket is full by now, and what is left is on its way */
     server_call(server, send_more_and_close, NULL);
-    for (int i = 0; i < 4; i++) server_call(server, overwrite_turn_memory, NULL);
+    for (int i = 0; i < 4; i++) server_call(server, overwrite_iteration_memory, NULL);
     server_wait(server, EV_CLOSED, 1);
     assert_int_equal(server_count(server, EV_RELEASED), 2);
     close(fd);
@@ -230,7 +230,7 @@ static void accept_and_close(uvhttp__listener_t *listener, int fd) {
     peer_close(peer);
 }
 
-static void test_close_before_reading_began_is_told_without_another_event(void **state) {
+static void test_close_before_reading_began_is_reported_without_another_event(void **state) {
     server_t *server = *state;
     server->listener_ops.on_accept = accept_and_close;
     int fd = server_dial(server, &echo_ops, "");
@@ -239,7 +239,7 @@ static void test_close_before_reading_began_is_told_without_another_event(void *
     close(fd);
 }
 
-static void test_close_in_a_message_is_told_without_another_event(void **state) {
+static void test_close_in_a_message_is_reported_without_another_event(void **state) {
     server_t *server = *state;
     int fd = server_dial(server, &echo_ops, "");
     server_wait(server, EV_OPENED, 1);
@@ -294,10 +294,10 @@ int main(void) {
         ON_EACH(test_close_inside_on_end),
         ON_EACH(test_close_inside_on_sent_loses_nothing),
         ON_EACH(test_close_inside_on_sent_after_backpressure_loses_nothing),
-        ON_EACH(test_close_while_sending_forgets_what_its_turn_queued),
+        ON_EACH(test_close_while_sending_forgets_what_its_iteration_queued),
         ON_EACH(test_one_callback_may_close_every_stream),
-        ON_EACH(test_close_before_reading_began_is_told_without_another_event),
-        ON_EACH(test_close_in_a_message_is_told_without_another_event),
+        ON_EACH(test_close_before_reading_began_is_reported_without_another_event),
+        ON_EACH(test_close_in_a_message_is_reported_without_another_event),
         ON_EACH(test_close_after_shutdown),
         ON_EACH(test_storm_of_resets_leaves_nothing_behind),
     };

@@ -49,19 +49,19 @@ static void test_bytes_left_come_again_after_resume_and_before_the_end(void **st
 
 /* What a connection with a budget per turn does: it takes its share and asks for the next turn at once. */
 static size_t take_a_share(uvhttp__stream_t *stream, const char *data, size_t size) {
-    size_t taken = take_three(stream, data, size);
-    if (taken < size) uvhttp__stream_resume(stream);
-    return taken;
+    size_t consumed = take_three(stream, data, size);
+    if (consumed < size) uvhttp__stream_resume(stream);
+    return consumed;
 }
 
-static void test_resume_inside_on_data_asks_for_the_next_turn(void **state) {
+static void test_resume_inside_on_data_asks_for_the_next_iteration(void **state) {
     server_t *server = *state;
     static const uvhttp__stream_ops_t ops = PEER_OPS(take_a_share);
     int fd = server_dial(server, &ops, "");
     char *data = pattern_new(3000);
     client_send(fd, data, 3000);
     server_wait(server, EV_BYTES, 3000);
-    assert_true(atomic_load(&server->turns) >= 1000); /* one share a turn, not all in one */
+    assert_true(atomic_load(&server->iterations) >= 1000); /* one share a turn, not all in one */
     shutdown(fd, SHUT_WR);
     server_wait(server, EV_END_OK, 1);
     client_expect_eof(fd);
@@ -74,9 +74,9 @@ static atomic_int moves;
 
 static size_t take_where_it_is(uvhttp__stream_t *stream, const char *data, size_t size) {
     if (data != expected_at) atomic_fetch_add(&moves, 1);
-    size_t taken = take_a_share(stream, data, size);
-    expected_at = data + taken;
-    return taken;
+    size_t consumed = take_a_share(stream, data, size);
+    expected_at = data + consumed;
+    return consumed;
 }
 
 /* Bytes that are taken little by little are kept once: moving the rest each time makes small pieces of a large
@@ -152,7 +152,7 @@ static void test_paused_stream_holds_a_bounded_number_of_bytes(void **state) {
     free(data);
 }
 
-static void test_reset_of_a_paused_stream_is_told_at_once(void **state) {
+static void test_reset_of_a_paused_stream_is_reported_at_once(void **state) {
     server_t *server = *state;
     static const uvhttp__stream_ops_t ops = PEER_OPS(take_nothing_at_first);
     server_start(server, &ops);
@@ -193,10 +193,10 @@ static void test_fin_behind_a_paused_stream_does_not_spin(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         ON_EACH(test_bytes_left_come_again_after_resume_and_before_the_end),
-        ON_EACH(test_resume_inside_on_data_asks_for_the_next_turn),
+        ON_EACH(test_resume_inside_on_data_asks_for_the_next_iteration),
         ON_EACH(test_bytes_left_are_not_moved),
         ON_EACH(test_paused_stream_holds_a_bounded_number_of_bytes),
-        ON_EACH(test_reset_of_a_paused_stream_is_told_at_once),
+        ON_EACH(test_reset_of_a_paused_stream_is_reported_at_once),
         ON_EACH(test_fin_behind_a_paused_stream_does_not_spin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

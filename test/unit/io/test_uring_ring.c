@@ -5,17 +5,17 @@
 #if UVHTTP_WITH_URING
 #include "io/io_uring.h"
 
-static atomic_int turn; /* relaxed: it orders the threads in time, and tells a sanitizer nothing */
+static atomic_int iteration; /* relaxed: it orders the threads in time, and tells a sanitizer nothing */
 
 static void use_a_ring(int mine) {
     static uvhttp__uring_t rings[2];
-    while (atomic_load_explicit(&turn, memory_order_relaxed) != mine) sched_yield();
+    while (atomic_load_explicit(&iteration, memory_order_relaxed) != mine) sched_yield();
     if (uvhttp__uring_open(&rings[mine % 2], 0) == 0) {
         struct io_uring_sqe *sqe = io_uring_get_sqe(&rings[mine % 2].ring);
         io_uring_prep_nop(sqe);
         uvhttp__uring_ring_close(&rings[mine % 2].ring);
     }
-    atomic_store_explicit(&turn, mine + 1, memory_order_relaxed);
+    atomic_store_explicit(&iteration, mine + 1, memory_order_relaxed);
 }
 
 static void *use_even_rings(void *arg) {
@@ -30,7 +30,7 @@ static void test_a_ring_takes_the_memory_of_another_threads(void **state) {
     assert_int_equal(pthread_create(&thread, NULL, use_even_rings, NULL), 0);
     for (int i = 1; i < 20; i += 2) use_a_ring(i);
     pthread_join(thread, NULL);
-    assert_int_equal(atomic_load(&turn), 20);
+    assert_int_equal(atomic_load(&iteration), 20);
 }
 #endif
 

@@ -14,7 +14,7 @@ static load_stats_t stats;
 static void set_stats(void) {
     load_stats_init(&stats);
     for (uint64_t i = 1; i <= 100; i++) uvhttp__histogram_record(&stats.latency, i * MS);
-    stats.requests = stats.answers = 100;
+    stats.requests = stats.responses = 100;
 }
 
 static bool met(const char *text) {
@@ -53,7 +53,7 @@ static void test_nothing_is_met_without_a_response(void **state) {
     load_stats_init(&stats);
     assert_false(met("p99<1s"));
     assert_false(met("errors<1"));
-    stats.answers = 1; /* to a request that was due before the window */
+    stats.responses = 1; /* to a request that was due before the window */
     assert_false(met("p99<1s"));
 }
 

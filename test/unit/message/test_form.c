@@ -367,7 +367,7 @@ static void test_names_alike_are_bounded(void **state) {
     assert_int_equal(uvhttp_form_file_save(&file, directory, NULL, saved), UVHTTP_E_LIMIT);
 }
 
-static void test_file_that_can_not_be_written_is_removed(void **state) {
+static void test_file_that_cannot_be_written_is_removed(void **state) {
     (void)state;
     uvhttp_form_file_t file = {.name = STR("n"), .data = {(const char *)1, 10}}; /* EFAULT */
     assert_int_equal(uvhttp_form_file_save(&file, directory, NULL, NULL), UVHTTP_E_IO);
@@ -403,5 +403,5 @@ int main(void) {
                           test_file_names_are_sanitised, test_long_file_names_are_cut_between_characters,
                           test_saving_overwrites_nothing_and_follows_no_link,
                           test_saving_refuses_names_that_leave_the_directory, test_names_alike_are_bounded,
-                          test_file_that_can_not_be_written_is_removed);
+                          test_file_that_cannot_be_written_is_removed);
 }

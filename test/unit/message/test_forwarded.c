@@ -96,7 +96,7 @@ static void test_forwarded_is_read_from_the_last_element_to_the_first_that_is_no
         {.fields = {"for=_hidden, for=10.0.0.2"}, .client = "10.0.0.2"},
         {.fields = {"for=\"_gazonk:99\""}, .client = "10.0.0.1"},
         {.fields = {"for=198.51.100.9, for=unknown"}, .client = "10.0.0.1"},
-        /* What can not be read. */
+        /* What cannot be read. */
         {.fields = {"for=192.0.2.7, for=192.0.2.256"}, .client = "10.0.0.1", .ignored = true},
         {.fields = {"for=192.0.2.7, proto=https"}, .client = "10.0.0.1", .ignored = true},
         {.fields = {"for=192.0.2.7, for"}, .client = "10.0.0.1", .ignored = true},

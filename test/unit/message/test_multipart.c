@@ -23,14 +23,14 @@
 #define PART(content) "--b\r\n" HEADER "\r\n" content "\r\n"
 #define END "--b--"
 
-enum { TOLD_MAX = 16384 };
+enum { REPORTED_MAX = 16384 };
 
 /* What the parser told, as text: "<name|filename|type>content</>" for each part and "$" at the end. */
-typedef struct told {
+typedef struct reported {
     int code;
     size_t size;
-    char text[TOLD_MAX];
-} told_t;
+    char text[REPORTED_MAX];
+} reported_t;
 
 static uvhttp_multipart_t parser;
 
@@ -50,47 +50,47 @@ static const char *guarded(const char *data, size_t size, bool at_end) {
     return copy;
 }
 
-static void tell(told_t *told, const char *data, size_t size) {
-    assert_true(told->size + size <= sizeof told->text);
-    if (size) memcpy(told->text + told->size, data, size);
-    told->size += size;
+static void tell(reported_t *reported, const char *data, size_t size) {
+    assert_true(reported->size + size <= sizeof reported->text);
+    if (size) memcpy(reported->text + reported->size, data, size);
+    reported->size += size;
 }
 
-static void tell_event(told_t *told, const uvhttp_multipart_event_t *event) {
+static void notify_event(reported_t *reported, const uvhttp_multipart_event_t *event) {
     switch (event->kind) {
         case UVHTTP_MULTIPART_PART:
             assert_non_null(event->name.data);
-            tell(told, "<", 1);
-            tell(told, event->name.data, event->name.size);
-            if (event->filename.data) tell(told, "|", 1);
-            tell(told, event->filename.data, event->filename.size);
-            if (event->content_type.data) tell(told, ";", 1);
-            tell(told, event->content_type.data, event->content_type.size);
-            tell(told, ">", 1);
+            tell(reported, "<", 1);
+            tell(reported, event->name.data, event->name.size);
+            if (event->filename.data) tell(reported, "|", 1);
+            tell(reported, event->filename.data, event->filename.size);
+            if (event->content_type.data) tell(reported, ";", 1);
+            tell(reported, event->content_type.data, event->content_type.size);
+            tell(reported, ">", 1);
             break;
         case UVHTTP_MULTIPART_DATA:
             assert_true(event->data.size > 0);
-            tell(told, event->data.data, event->data.size);
+            tell(reported, event->data.data, event->data.size);
             break;
-        case UVHTTP_MULTIPART_PART_END: tell(told, "</>", 3); break;
-        case UVHTTP_MULTIPART_END: tell(told, "$", 1); break;
+        case UVHTTP_MULTIPART_PART_END: tell(reported, "</>", 3); break;
+        case UVHTTP_MULTIPART_END: tell(reported, "$", 1); break;
     }
 }
 
 /* Reads one piece; false after an error. */
-static bool feed(told_t *told, const char *data, size_t size) {
+static bool feed(reported_t *reported, const char *data, size_t size) {
     size_t at = 0, consumed, calls = 0;
     uvhttp_multipart_event_t event;
-    while ((told->code = uvhttp_multipart_read(&parser, data + at, size - at, &consumed, &event)) == 0) {
+    while ((reported->code = uvhttp_multipart_read(&parser, data + at, size - at, &consumed, &event)) == 0) {
         assert_true(consumed <= size - at);
         at += consumed;
-        tell_event(told, &event);
+        notify_event(reported, &event);
         assert_true(++calls <= 4 * size + 4);
     }
     assert_true(consumed <= size - at);
-    if (told->code != UVHTTP_E_AGAIN) {
+    if (reported->code != UVHTTP_E_AGAIN) {
         int again = uvhttp_multipart_read(&parser, data, size, &consumed, &event);
-        assert_int_equal(again, told->code);
+        assert_int_equal(again, reported->code);
         return false;
     }
     assert_int_equal(at + consumed, size);
@@ -98,25 +98,25 @@ static bool feed(told_t *told, const char *data, size_t size) {
 }
 
 static void feed_cuts(const char *type, const uvhttp_form_limits_t *limits, const char *data, const size_t *cuts,
-                      size_t count, bool at_end, told_t *told) {
-    told->size = 0;
+                      size_t count, bool at_end, reported_t *reported) {
+    reported->size = 0;
     memset(&parser, 0xa5, sizeof parser);
-    told->code = uvhttp_multipart_init(&parser, (uvhttp_str_t){type, strlen(type)}, limits);
-    if (told->code != 0) return;
+    reported->code = uvhttp_multipart_init(&parser, (uvhttp_str_t){type, strlen(type)}, limits);
+    if (reported->code != 0) return;
     size_t seen = 0;
     for (size_t i = 0; i < count; ++i) {
         size_t size = cuts[i] - seen;
-        if (!feed(told, guarded(data + seen, size, at_end), size)) break;
+        if (!feed(reported, guarded(data + seen, size, at_end), size)) break;
         seen = cuts[i];
     }
     int end = uvhttp_multipart_finish(&parser);
-    if (told->code == UVHTTP_E_AGAIN)
-        told->code = end;
+    if (reported->code == UVHTTP_E_AGAIN)
+        reported->code = end;
     else
-        assert_int_equal(end, told->code);
+        assert_int_equal(end, reported->code);
 }
 
-static void expect_same(const told_t *a, const told_t *b) {
+static void expect_same(const reported_t *a, const reported_t *b) {
     assert_int_equal(a->code, b->code);
     if (a->code != 0) return; /* how much was told before an error depends on the pieces */
     assert_int_equal(a->size, b->size);
@@ -124,90 +124,92 @@ static void expect_same(const told_t *a, const told_t *b) {
 }
 
 static void feed_all_ways(const char *type, const uvhttp_form_limits_t *limits, const char *data, size_t size,
-                          told_t *told) {
-    static told_t other;
+                          reported_t *reported) {
+    static reported_t other;
     size_t *each = malloc((size + 1) * sizeof *each);
     assert_non_null(each);
     for (size_t i = 0; i <= size; ++i) each[i] = i;
-    feed_cuts(type, limits, data, &size, 1, true, told);
+    feed_cuts(type, limits, data, &size, 1, true, reported);
     for (int at_end = 0; at_end <= 1; ++at_end) {
         feed_cuts(type, limits, data, each, size + 1, at_end, &other);
-        expect_same(told, &other);
+        expect_same(reported, &other);
         for (size_t i = 0; i <= size; ++i) {
             feed_cuts(type, limits, data, (size_t[]){i, size}, 2, at_end, &other);
-            expect_same(told, &other);
+            expect_same(reported, &other);
         }
         for (size_t i = 0; i + 3 <= size; ++i) {
             feed_cuts(type, limits, data, (size_t[]){i, i + 1, i + 3, size}, 4, at_end, &other);
-            expect_same(told, &other);
+            expect_same(reported, &other);
         }
     }
     free(each);
 }
 
-static void expect_told_for(const char *type, const char *data, size_t size, const char *text, size_t text_size) {
-    static told_t told;
-    feed_all_ways(type, NULL, data, size, &told);
-    if (told.code != 0) fail_msg("%s for:\n%.*s", uvhttp_error_name(told.code), (int)size, data);
-    if (told.size != text_size || memcmp(told.text, text, text_size) != 0)
-        fail_msg("told \"%.*s\", not \"%.*s\"", (int)told.size, told.text, (int)text_size, text);
+static void expect_reported_for(const char *type, const char *data, size_t size, const char *text, size_t text_size) {
+    static reported_t reported;
+    feed_all_ways(type, NULL, data, size, &reported);
+    if (reported.code != 0) fail_msg("%s for:\n%.*s", uvhttp_error_name(reported.code), (int)size, data);
+    if (reported.size != text_size || memcmp(reported.text, text, text_size) != 0)
+        fail_msg("told \"%.*s\", not \"%.*s\"", (int)reported.size, reported.text, (int)text_size, text);
 }
-#define EXPECT_TOLD(body, text) expect_told_for(TYPE, body, sizeof(body) - 1, text, sizeof(text) - 1)
+#define EXPECT_REPORTED(body, text) expect_reported_for(TYPE, body, sizeof(body) - 1, text, sizeof(text) - 1)
 
 static void expect_code_for(const uvhttp_form_limits_t *limits, const char *data, size_t size, int code) {
-    static told_t told;
-    feed_all_ways(TYPE, limits, data, size, &told);
-    if (told.code != code)
-        fail_msg("%s, not %s for:\n%.*s", uvhttp_error_name(told.code), uvhttp_error_name(code), (int)size, data);
+    static reported_t reported;
+    feed_all_ways(TYPE, limits, data, size, &reported);
+    if (reported.code != code)
+        fail_msg("%s, not %s for:\n%.*s", uvhttp_error_name(reported.code), uvhttp_error_name(code), (int)size, data);
 }
 #define EXPECT_CODE(body, code) expect_code_for(NULL, body, sizeof(body) - 1, code)
 
 /* --- what is read --- */
 
-static void test_parts_are_told_with_name_filename_and_type(void **state) {
+static void test_parts_are_reported_with_name_filename_and_type(void **state) {
     (void)state;
-    EXPECT_TOLD(PART("x") END, "<a>x</>$");
-    EXPECT_TOLD(PART("x") PART("y") END "\r\n", "<a>x</><a>y</>$");
-    EXPECT_TOLD("--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"n.txt\"\r\nContent-Type: text/plain\r\n"
-                "\r\nline\r\nline\r\n\r\n--b--\r\n",
-                "<f|n.txt;text/plain>line\r\nline\r\n</>$");
-    EXPECT_TOLD("--b\r\ncontent-type:image/png \r\nCONTENT-DISPOSITION:FORM-DATA;NAME=a;FileName=\"\"\r\n\r\n\r\n--b--",
-                "<a|;image/png></>$");
-    EXPECT_TOLD("--b\r\nX-Other: 1\r\nContent-Transfer-Encoding: Binary\r\n" HEADER "\r\nx\r\n--b--", "<a>x</>$");
-    EXPECT_TOLD("--b\r\nContent-Disposition: form-data; name=\"\"; size=3\r\n\r\nx\r\n--b--", "<>x</>$");
+    EXPECT_REPORTED(PART("x") END, "<a>x</>$");
+    EXPECT_REPORTED(PART("x") PART("y") END "\r\n", "<a>x</><a>y</>$");
+    EXPECT_REPORTED(
+        "--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"n.txt\"\r\nContent-Type: text/plain\r\n"
+        "\r\nline\r\nline\r\n\r\n--b--\r\n",
+        "<f|n.txt;text/plain>line\r\nline\r\n</>$");
+    EXPECT_REPORTED(
+        "--b\r\ncontent-type:image/png \r\nCONTENT-DISPOSITION:FORM-DATA;NAME=a;FileName=\"\"\r\n\r\n\r\n--b--",
+        "<a|;image/png></>$");
+    EXPECT_REPORTED("--b\r\nX-Other: 1\r\nContent-Transfer-Encoding: Binary\r\n" HEADER "\r\nx\r\n--b--", "<a>x</>$");
+    EXPECT_REPORTED("--b\r\nContent-Disposition: form-data; name=\"\"; size=3\r\n\r\nx\r\n--b--", "<>x</>$");
 }
 
 static void test_preamble_epilogue_and_padding_are_thrown_away(void **state) {
     (void)state;
-    EXPECT_TOLD("hello\r\n" PART("x") END "\r\nbye\r\n--b\r\n", "<a>x</>$");
-    EXPECT_TOLD("\r\n" PART("x") END, "<a>x</>$");
-    EXPECT_TOLD("--\r\n--\r\n\r\n" PART("x") END, "<a>x</>$");
-    EXPECT_TOLD("x--b\r\n" HEADER "\r\nno\r\n" PART("x") END, "<a>x</>$");
-    EXPECT_TOLD("--b \t \r\n" HEADER "\r\nx\r\n--b\t\r\n" HEADER "\r\ny\r\n--b-- \t", "<a>x</><a>y</>$");
-    EXPECT_TOLD("--b--", "$");
-    EXPECT_TOLD("--b--\r\n", "$");
+    EXPECT_REPORTED("hello\r\n" PART("x") END "\r\nbye\r\n--b\r\n", "<a>x</>$");
+    EXPECT_REPORTED("\r\n" PART("x") END, "<a>x</>$");
+    EXPECT_REPORTED("--\r\n--\r\n\r\n" PART("x") END, "<a>x</>$");
+    EXPECT_REPORTED("x--b\r\n" HEADER "\r\nno\r\n" PART("x") END, "<a>x</>$");
+    EXPECT_REPORTED("--b \t \r\n" HEADER "\r\nx\r\n--b\t\r\n" HEADER "\r\ny\r\n--b-- \t", "<a>x</><a>y</>$");
+    EXPECT_REPORTED("--b--", "$");
+    EXPECT_REPORTED("--b--\r\n", "$");
 }
 
-static void test_content_holds_any_bytes(void **state) {
+static void test_a_shared_body_holds_any_bytes(void **state) {
     (void)state;
-    EXPECT_TOLD(PART("\0\r\n\0\n\r\r\n-\r\n--\r\r\n--B\n--b\xff\r") END,
-                "<a>\0\r\n\0\n\r\r\n-\r\n--\r\r\n--B\n--b\xff\r</>$");
-    EXPECT_TOLD(PART("") END, "<a></>$");
-    EXPECT_TOLD(PART("\r\n") END, "<a>\r\n</>$");
-    EXPECT_TOLD(PART("-") END, "<a>-</>$");
-    EXPECT_TOLD(PART("--") END, "<a>--</>$");
-    EXPECT_TOLD(PART("--c\r\n--") END, "<a>--c\r\n--</>$");
+    EXPECT_REPORTED(PART("\0\r\n\0\n\r\r\n-\r\n--\r\r\n--B\n--b\xff\r") END,
+                    "<a>\0\r\n\0\n\r\r\n-\r\n--\r\r\n--B\n--b\xff\r</>$");
+    EXPECT_REPORTED(PART("") END, "<a></>$");
+    EXPECT_REPORTED(PART("\r\n") END, "<a>\r\n</>$");
+    EXPECT_REPORTED(PART("-") END, "<a>-</>$");
+    EXPECT_REPORTED(PART("--") END, "<a>--</>$");
+    EXPECT_REPORTED(PART("--c\r\n--") END, "<a>--c\r\n--</>$");
     /* RFC 2046: without content, the delimiter may stand right behind the header. */
-    EXPECT_TOLD("--b\r\n" HEADER "\r\n--b\r\n" HEADER "\r\n--b--", "<a></><a></>$");
+    EXPECT_REPORTED("--b\r\n" HEADER "\r\n--b\r\n" HEADER "\r\n--b--", "<a></><a></>$");
 }
 
 static void test_names_are_unescaped_and_paths_are_kept(void **state) {
     (void)state;
-    EXPECT_TOLD("--b\r\nContent-Disposition: form-data; name=\"a\\\"b\\\\c\\d%22\"; "
-                "filename=\"C:\\dir\\f;x.txt\"\r\n\r\n\r\n--b--",
-                "<a\"b\\c\\d%22|C:\\dir\\f;x.txt></>$");
-    EXPECT_TOLD("--b\r\nContent-Disposition: form-data; filename=\"\xc3\xa9\"; name=\"n\"; \r\n\r\n\r\n--b--",
-                "<n|\xc3\xa9></>$");
+    EXPECT_REPORTED("--b\r\nContent-Disposition: form-data; name=\"a\\\"b\\\\c\\d%22\"; "
+                    "filename=\"C:\\dir\\f;x.txt\"\r\n\r\n\r\n--b--",
+                    "<a\"b\\c\\d%22|C:\\dir\\f;x.txt></>$");
+    EXPECT_REPORTED("--b\r\nContent-Disposition: form-data; filename=\"\xc3\xa9\"; name=\"n\"; \r\n\r\n\r\n--b--",
+                    "<n|\xc3\xa9></>$");
 }
 
 static void test_longest_and_strangest_boundaries(void **state) {
@@ -215,11 +217,11 @@ static void test_longest_and_strangest_boundaries(void **state) {
 #define LONG "0123456789'()+_,-./:=?abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRST U"
     _Static_assert(sizeof LONG - 1 == 70, "the longest boundary");
     const char good[] = "--" LONG "\r\n" HEADER "\r\nx\r\n--0123\r\n--" LONG "--";
-    expect_told_for("Multipart/Form-Data; charset=utf-8; Boundary=\"" LONG "\"", good, sizeof good - 1,
-                    "<a>x\r\n--0123</>$", strlen("<a>x\r\n--0123</>$"));
+    expect_reported_for("Multipart/Form-Data; charset=utf-8; Boundary=\"" LONG "\"", good, sizeof good - 1,
+                        "<a>x\r\n--0123</>$", strlen("<a>x\r\n--0123</>$"));
     const char dash[] = "------\r\n" HEADER "\r\n--\r\n---\r\n--------";
-    expect_told_for("multipart/form-data;boundary=----", dash, sizeof dash - 1, "<a>--\r\n---</>$",
-                    strlen("<a>--\r\n---</>$"));
+    expect_reported_for("multipart/form-data;boundary=----", dash, sizeof dash - 1, "<a>--\r\n---</>$",
+                        strlen("<a>--\r\n---</>$"));
 }
 
 /* --- what is refused --- */
@@ -271,7 +273,7 @@ static void test_limits_out_of_range_are_refused(void **state) {
         assert_int_equal(uvhttp_multipart_init(&parser, STR(TYPE), &wrong[i]), UVHTTP_E_INVALID);
 }
 
-static void test_lines_of_delimiters_that_go_on_are_refused(void **state) {
+static void test_lines_of_delimiters_that_continue_are_refused(void **state) {
     (void)state;
     EXPECT_CODE("--bx\r\n" HEADER "\r\n\r\n--b--", UVHTTP_E_MULTIPART_FRAMING);
     EXPECT_CODE(PART("x") "--bx\r\n--b--", UVHTTP_E_MULTIPART_FRAMING);
@@ -435,11 +437,11 @@ static void test_near_delimiters_take_linear_time(void **state) {
 }
 
 int main(void) {
-    return RUN_TESTS(test_parts_are_told_with_name_filename_and_type,
-                     test_preamble_epilogue_and_padding_are_thrown_away, test_content_holds_any_bytes,
+    return RUN_TESTS(test_parts_are_reported_with_name_filename_and_type,
+                     test_preamble_epilogue_and_padding_are_thrown_away, test_a_shared_body_holds_any_bytes,
                      test_names_are_unescaped_and_paths_are_kept, test_longest_and_strangest_boundaries,
                      test_content_types_without_a_good_boundary_are_refused, test_limits_out_of_range_are_refused,
-                     test_lines_of_delimiters_that_go_on_are_refused, test_bodies_that_end_early_are_refused,
+                     test_lines_of_delimiters_that_continue_are_refused, test_bodies_that_end_early_are_refused,
                      test_malformed_headers_are_refused, test_malformed_dispositions_are_refused,
                      test_each_limit_is_reached_exactly, test_fields_are_bounded_by_default,
                      test_near_delimiters_take_linear_time);

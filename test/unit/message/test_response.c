@@ -49,13 +49,13 @@ static void test_text_is_copied(void **state) {
     assert_str(body(), "Hello");
     assert_str(type(), "text/plain; charset=utf-8");
     assert_int_equal(uvhttp_response_status(&ex.res), 200);
-    assert_true(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_ANSWERED));
+    assert_true(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_COMPLETE));
     assert_int_equal(uvhttp_response_text(&ex.res, 200, ""), 0);
     assert_int_equal(ex.res.body.size, 0);
     assert_int_equal(uvhttp_response_text(&ex.res, 200, NULL), UVHTTP_E_INVALID);
 }
 
-static void test_last_answer_counts(void **state) {
+static void test_last_response_counts(void **state) {
     (void)state;
     assert_int_equal(uvhttp_response_text(&ex.res, 200, "one"), 0);
     assert_int_equal(uvhttp_response_json(&ex.res, 404, "{}"), 0);
@@ -102,7 +102,7 @@ static void test_content_type_is_checked_and_copied(void **state) {
     assert_null(type().data);
 }
 
-static void test_content_type_header_stays_when_an_answer_has_none(void **state) {
+static void test_content_type_header_stays_when_a_response_has_none(void **state) {
     (void)state;
     assert_int_equal(uvhttp_response_header(&ex.res, "content-type", "text/css"), 0);
     assert_int_equal(uvhttp_response_send(&ex.res, 200, NULL, "a", 1), 0);
@@ -255,7 +255,7 @@ static void test_redirect_sets_location(void **state) {
     assert_str(uvhttp_response_header_get(&ex.res, "location"), "/new");
 }
 
-static void test_memory_limit_is_told_apart(void **state) {
+static void test_memory_limit_is_distinguished(void **state) {
     (void)state;
     static char big[70000];
     memset(big, 'a', sizeof big - 1);
@@ -312,7 +312,7 @@ static void test_failure_replaces_everything_but_the_users_headers(void **state)
     assert_null(type().data);
 }
 
-static void test_reset_forgets_the_answer(void **state) {
+static void test_reset_forgets_the_response(void **state) {
     (void)state;
     assert_int_equal(uvhttp_response_header(&ex.res, "A", "1"), 0);
     assert_int_equal(uvhttp_response_text(&ex.res, 200, "body"), 0);
@@ -328,12 +328,13 @@ static void test_reset_forgets_the_answer(void **state) {
 }
 
 int main(void) {
-    return RUN_TESTS_WITH(
-        set_up, tear_down, test_text_is_copied, test_last_answer_counts, test_status_out_of_range_changes_nothing,
-        test_content_type_is_checked_and_copied, test_content_type_header_stays_when_an_answer_has_none,
-        test_static_body_is_not_copied, test_ref_is_released_once_when_replaced, test_ref_is_released_once_at_the_end,
-        test_ref_is_released_when_it_is_refused, test_a_body_is_released_once, test_file_range_is_checked,
-        test_file_is_closed_in_every_case, test_file_is_opened_by_path, test_redirect_sets_location,
-        test_memory_limit_is_told_apart, test_nothing_changes_after_the_head_has_left, test_status_can_be_changed_alone,
-        test_failure_replaces_everything_but_the_users_headers, test_reset_forgets_the_answer);
+    return RUN_TESTS_WITH(set_up, tear_down, test_text_is_copied, test_last_response_counts,
+                          test_status_out_of_range_changes_nothing, test_content_type_is_checked_and_copied,
+                          test_content_type_header_stays_when_a_response_has_none, test_static_body_is_not_copied,
+                          test_ref_is_released_once_when_replaced, test_ref_is_released_once_at_the_end,
+                          test_ref_is_released_when_it_is_refused, test_a_body_is_released_once,
+                          test_file_range_is_checked, test_file_is_closed_in_every_case, test_file_is_opened_by_path,
+                          test_redirect_sets_location, test_memory_limit_is_distinguished,
+                          test_nothing_changes_after_the_head_has_left, test_status_can_be_changed_alone,
+                          test_failure_replaces_everything_but_the_users_headers, test_reset_forgets_the_response);
 }

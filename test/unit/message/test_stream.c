@@ -146,16 +146,16 @@ static void test_refused_piece_can_be_tried_again(void **state) {
     assert_string_equal(ex.log, "begin:200 write:abc write:abc end ");
 }
 
-static void test_begin_drops_a_complete_answer(void **state) {
+static void test_begin_drops_a_complete_response(void **state) {
     (void)state;
     assert_int_equal(uvhttp_response_send_ref(&ex.res, 200, "a/b", "x", 1, release, &released), 0);
     assert_int_equal(uvhttp_response_begin(&ex.res, 200, NULL, UVHTTP_SIZE_UNKNOWN), 0);
     assert_int_equal(released, 1);
-    assert_false(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_ANSWERED));
+    assert_false(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_COMPLETE));
     assert_null(uvhttp_response_header_get(&ex.res, "Content-Type").data);
 }
 
-static void test_writing_to_a_client_that_has_gone_is_told(void **state) {
+static void test_writing_to_a_client_that_has_gone_is_reported(void **state) {
     (void)state;
     assert_int_equal(uvhttp_response_begin(&ex.res, 200, NULL, UVHTTP_SIZE_UNKNOWN), 0);
     uvhttp__response_abort(&ex.res);
@@ -197,7 +197,7 @@ static void replace(uvhttp_response_t *res, void *user) {
     assert_null(uvhttp_response_defer(res));
 }
 
-static void test_finish_hook_may_replace_the_answer(void **state) {
+static void test_finish_hook_may_replace_the_response(void **state) {
     (void)state;
     assert_int_equal(uvhttp_response_on_finish(&ex.res, replace, NULL), 0);
     assert_int_equal(uvhttp_response_send_ref(&ex.res, 200, "a/b", "x", 1, release, &released), 0);
@@ -256,12 +256,12 @@ static void test_hooks_need_memory_and_a_function(void **state) {
 
 /* --- deferring --- */
 
-static void test_deferred_response_answers_through_its_handle_only(void **state) {
+static void test_deferred_response_responds_through_its_handle_only(void **state) {
     (void)state;
     assert_int_equal(uvhttp_response_send_ref(&ex.res, 200, NULL, "x", 1, release, &released), 0);
     assert_non_null(uvhttp_response_defer(&ex.res));
     assert_int_equal(released, 1); /* the answer before does not count any more */
-    assert_false(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_ANSWERED));
+    assert_false(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_COMPLETE));
     assert_null(uvhttp_response_defer(&ex.res));
     assert_int_equal(uvhttp_response_text(&ex.res, 200, "x"), UVHTTP_E_STATE);
     assert_int_equal(uvhttp_response_header(&ex.res, "A", "1"), UVHTTP_E_STATE);
@@ -284,12 +284,12 @@ static void test_pieces_wait_while_deferred_again(void **state) {
     assert_int_equal(uvhttp_response_write(&ex.res, "x", 1), 0);
 }
 
-static void test_deferring_without_memory_answers_503(void **state) {
+static void test_deferring_without_memory_responds_503(void **state) {
     (void)state;
     ex.defer_fails = true;
     assert_null(uvhttp_response_defer(&ex.res));
     assert_int_equal(uvhttp_response_status(&ex.res), 503);
-    assert_true(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_ANSWERED));
+    assert_true(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_COMPLETE));
     assert_false(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_DEFERRED));
 }
 
@@ -298,7 +298,7 @@ static void test_failure_ends_deferring_and_pieces(void **state) {
     assert_non_null(uvhttp_response_defer(&ex.res));
     uvhttp__response_fail(&ex.res, 500, "gone\n");
     assert_false(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_DEFERRED));
-    assert_true(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_ANSWERED));
+    assert_true(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_COMPLETE));
     assert_int_equal(uvhttp_response_status(&ex.res), 500);
 }
 
@@ -308,10 +308,11 @@ int main(void) {
                           test_trailers_that_nobody_would_read_are_not_announced, test_wrong_trailers_are_refused,
                           test_writing_too_much_spoils_the_connection, test_ending_early_spoils_the_connection,
                           test_head_announces_a_size_that_is_not_sent, test_refused_piece_can_be_tried_again,
-                          test_begin_drops_a_complete_answer, test_writing_to_a_client_that_has_gone_is_told,
+                          test_begin_drops_a_complete_response, test_writing_to_a_client_that_has_gone_is_reported,
                           test_failed_begin_is_passed_on, test_hooks_run_in_reverse_order_once,
-                          test_finish_hook_may_replace_the_answer, test_finish_hook_may_change_the_head_of_pieces,
+                          test_finish_hook_may_replace_the_response, test_finish_hook_may_change_the_head_of_pieces,
                           test_done_hook_still_sees_the_request, test_hooks_need_memory_and_a_function,
-                          test_deferred_response_answers_through_its_handle_only, test_pieces_wait_while_deferred_again,
-                          test_deferring_without_memory_answers_503, test_failure_ends_deferring_and_pieces);
+                          test_deferred_response_responds_through_its_handle_only,
+                          test_pieces_wait_while_deferred_again, test_deferring_without_memory_responds_503,
+                          test_failure_ends_deferring_and_pieces);
 }

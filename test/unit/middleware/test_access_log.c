@@ -25,7 +25,7 @@ static char line[UVHTTP__ACCESS_LINE_MAX];
 
 static const uvhttp__entry_source_t plain = {
     .entry = {.status = 200,
-              .begin_ns = 1000,
+              .start_ns = 1000,
               .duration_ns = 42999,
               .bytes = 2326,
               .client.kind = UVHTTP__PEER_UNIX,
@@ -168,7 +168,7 @@ static void test_a_full_ring_drops_and_loses_nothing_else(void **state) {
     uvhttp__entry_ring_t *ring = uvhttp__entry_ring_new(65536);
     uvhttp__entry_source_t source;
     char text[4096];
-    uint64_t put = 0, taken = 0;
+    uint64_t put = 0, consumed = 0;
     for (int round = 0; round < 200; round++) {
         for (;;) { /* until it is full */
             numbered(&source, text, put, size_of(put));
@@ -181,15 +181,15 @@ static void test_a_full_ring_drops_and_loses_nothing_else(void **state) {
         for (int i = 0; i < 1 + round % 30; i++) {
             const uvhttp__entry_t *entry = uvhttp__entry_ring_peek(ring);
             if (!entry) break;
-            check_numbered(entry, taken++);
+            check_numbered(entry, consumed++);
             uvhttp__entry_ring_release(ring, entry);
         }
     }
     for (const uvhttp__entry_t *entry; (entry = uvhttp__entry_ring_peek(ring)) != NULL;) {
-        check_numbered(entry, taken++);
+        check_numbered(entry, consumed++);
         uvhttp__entry_ring_release(ring, entry);
     }
-    assert_int_equal(taken, put);
+    assert_int_equal(consumed, put);
     assert_true(put > 500);
     uvhttp__entry_ring_free(ring);
 }
@@ -259,9 +259,9 @@ static void keep(const char *lines, size_t size, void *user) {
     pthread_mutex_unlock(&kept->lock);
 }
 
-static void times(const uvhttp_request_t *req, uint64_t *begin_ns, uint64_t *now_ns) {
+static void times(const uvhttp_request_t *req, uint64_t *start_ns, uint64_t *now_ns) {
     (void)req;
-    *begin_ns = 1;
+    *start_ns = 1;
     *now_ns = 5001;
 }
 
@@ -298,7 +298,7 @@ typedef struct loop {
     pthread_t thread;
 } loop_t;
 
-static void *answer_many(void *arg) {
+static void *respond_many(void *arg) {
     loop_t *loop = arg;
     exchange_t *own = calloc(1, sizeof *own);
     exchange_init(own, SIZE_MAX);
@@ -318,7 +318,7 @@ static void test_all_loops_log_without_losing_a_line(void **state) {
     loop_t loops[4];
     for (int i = 0; i < 4; i++) {
         loops[i] = (loop_t){.log = log, .count = 20000};
-        assert_int_equal(pthread_create(&loops[i].thread, NULL, answer_many, &loops[i]), 0);
+        assert_int_equal(pthread_create(&loops[i].thread, NULL, respond_many, &loops[i]), 0);
     }
     for (int i = 0; i < 4; i++) pthread_join(loops[i].thread, NULL);
     uvhttp_access_log_stats_t stats;
@@ -330,13 +330,13 @@ static void test_all_loops_log_without_losing_a_line(void **state) {
 }
 
 static sem_t gate;
-static bool told_dropped;
+static bool reported_dropped;
 
 static void wait_at_gate(const char *lines, size_t size, void *user) {
     static const char words[] = "requests dropped here\" 0 - \"-\" \"-\"\n";
     sem_wait(&gate);
     sem_post(&gate);
-    told_dropped |= memmem(lines, size, words, sizeof words - 1) != NULL;
+    reported_dropped |= memmem(lines, size, words, sizeof words - 1) != NULL;
     keep(lines, size, user);
 }
 
@@ -356,7 +356,7 @@ static void test_a_writer_that_waits_stops_nobody(void **state) {
     drop(log);
     assert_in_range(kept.lines, 5000 - stats.dropped + 1, 5000 - stats.dropped + 3);
     assert_in_range(warnings, 1, 3);
-    assert_true(told_dropped); /* in any batch: requests that found room again may come behind it */
+    assert_true(reported_dropped); /* in any batch: requests that found room again may come behind it */
     sem_destroy(&gate);
 }
 
@@ -509,7 +509,7 @@ static void test_wrong_options_are_refused(void **state) {
     assert_refused(uvhttp_access_log(&(uvhttp_access_log_options_t){.flush_ms = 60001}),
                    "middleware: access_log: flush_ms: expected 1..60000, or 0 for the default");
     assert_refused(uvhttp_access_log(&(uvhttp_access_log_options_t){.path = "/nowhere/at/all"}),
-                   "middleware: access_log: can not open path \"/nowhere/at/all\": No such file or directory");
+                   "middleware: access_log: cannot open path \"/nowhere/at/all\": No such file or directory");
     assert_int_equal(uvhttp_access_log_reopen((uvhttp_middleware_t){0}), UVHTTP_E_INVALID);
     uvhttp_access_log_stats_t stats;
     assert_int_equal(uvhttp_access_log_stats((uvhttp_middleware_t){0}, &stats), UVHTTP_E_INVALID);
@@ -533,7 +533,7 @@ static void attempt(void *user) {
     logged[0] = '\0';
 }
 
-static void test_without_memory_requests_go_on_and_are_counted(void **state) {
+static void test_without_memory_requests_continue_and_are_counted(void **state) {
     (void)state;
     assert_true(test_allocator_each_failure(attempt, NULL) >= 5);
 }
@@ -553,7 +553,7 @@ int main(void) {
         TEST(test_a_full_disk_cuts_no_line_and_every_line_is_counted_once),
         TEST(test_a_log_that_falls_behind_is_rotated_and_says_so),
         TEST(test_wrong_options_are_refused),
-        TEST(test_without_memory_requests_go_on_and_are_counted),
+        TEST(test_without_memory_requests_continue_and_are_counted),
     };
     test_allocator_install();
     return cmocka_run_group_tests(tests, NULL, NULL);

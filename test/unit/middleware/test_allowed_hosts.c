@@ -63,7 +63,7 @@ static void test_the_response_says_what_to_do(void **state) {
     exchange_field(&one, "Host", "evil.example");
     one.req.head.authority = one.req.head.headers[0].value;
     assert_int_equal(middleware.run(&one.req, &one.res, middleware.user), UVHTTP_STOP);
-    assert_string_equal(one.res.body.data, "This server does not answer for the host of the request.\nDo this.\n");
+    assert_string_equal(one.res.body.data, "This server does not serve the host of the request.\nDo this.\n");
     assert_int_equal(one.res.code, UVHTTP_E_HTTP_HOST_NOT_ALLOWED);
     exchange_deinit(&one);
     middleware.destroy(middleware.user);

@@ -64,7 +64,7 @@ static void test_what_no_encoder_writes_is_refused(void **state) {
 
 /* Every text of four characters of the alphabet is either refused or what an encoder makes of its bytes: checked by
  * counting, for there are exactly 256^1 + 256^2 right ones with padding. */
-static void test_each_padded_text_is_taken_in_one_form_only(void **state) {
+static void test_each_padded_text_is_accepted_in_one_form_only(void **state) {
     (void)state;
     static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     size_t one = 0, two = 0;
@@ -85,7 +85,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_vectors_of_the_rfc),
         cmocka_unit_test(test_what_no_encoder_writes_is_refused),
-        cmocka_unit_test(test_each_padded_text_is_taken_in_one_form_only),
+        cmocka_unit_test(test_each_padded_text_is_accepted_in_one_form_only),
     };
     return cmocka_run_group_tests(tests, setup_guard, NULL);
 }

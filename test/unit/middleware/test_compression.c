@@ -206,7 +206,7 @@ static void test_vary_is_not_doubled_and_a_strong_etag_becomes_weak(void **state
     assert_header("ETag", "W/\"abc\"");
 }
 
-static void test_partial_answers_are_left_alone(void **state) {
+static void test_partial_responses_are_left_alone(void **state) {
     (void)state;
     uvhttp_middleware_t middleware = uvhttp_compression(NULL);
     exchange_field(&ex, "Accept-Encoding", "gzip");
@@ -218,7 +218,7 @@ static void test_partial_answers_are_left_alone(void **state) {
 }
 
 /* What a handler answers who has looked at If-None-Match. */
-static void answer_not_modified(const char *if_none_match, const char *etag) {
+static void respond_not_modified(const char *if_none_match, const char *etag) {
     uvhttp_middleware_t middleware = uvhttp_compression(NULL);
     exchange_field(&ex, "Accept-Encoding", "gzip");
     if (if_none_match) exchange_field(&ex, "If-None-Match", if_none_match);
@@ -230,25 +230,25 @@ static void answer_not_modified(const char *if_none_match, const char *etag) {
     assert_no_header("Content-Encoding");
 }
 
-static void answer_not_modified_with(const char *name, const char *value) {
+static void respond_not_modified_with(const char *name, const char *value) {
     exchange_deinit(&ex);
     setup(NULL);
     assert_int_equal(uvhttp_response_header(&ex.res, name, value), 0);
-    answer_not_modified(NULL, NULL);
+    respond_not_modified(NULL, NULL);
 }
 
 /* RFC 9110 section 15.4.5 */
-static void test_a_304_varies_as_the_answer_that_it_stands_for(void **state) {
+static void test_a_304_varies_as_the_response_that_it_stands_for(void **state) {
     (void)state;
-    answer_not_modified(NULL, NULL);
+    respond_not_modified(NULL, NULL);
     assert_header("Vary", "Accept-Encoding");
-    answer_not_modified_with("Vary", "Accept-Encoding");
+    respond_not_modified_with("Vary", "Accept-Encoding");
     assert_header("Vary", "Accept-Encoding");
-    answer_not_modified_with("Content-Type", "text/css");
+    respond_not_modified_with("Content-Type", "text/css");
     assert_header("Vary", "Accept-Encoding");
-    answer_not_modified_with("Content-Type", "image/png");
+    respond_not_modified_with("Content-Type", "image/png");
     assert_no_header("Vary");
-    answer_not_modified_with("Cache-Control", "no-transform");
+    respond_not_modified_with("Cache-Control", "no-transform");
     assert_no_header("Vary");
 }
 
@@ -260,12 +260,12 @@ static void test_a_304_has_the_validator_that_the_client_has(void **state) {
                  {"\"abc\"", "\"abc\"", "\"abc\""},       {"W/\"abcd\"", "\"abc\"", "\"abc\""},
                  {"W/\"abc\"", "W/\"abc\"", "W/\"abc\""}, {NULL, "\"abc\"", "\"abc\""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-        answer_not_modified(cases[i].if_none_match, cases[i].etag);
+        respond_not_modified(cases[i].if_none_match, cases[i].etag);
         assert_header("ETag", cases[i].sent);
         exchange_deinit(&ex);
         setup(NULL);
     }
-    answer_not_modified("W/\"abc\"", NULL);
+    respond_not_modified("W/\"abc\"", NULL);
     assert_no_header("ETag");
 }
 
@@ -317,7 +317,7 @@ int main(void) {
         test_vary_is_sent_to_clients_that_accept_nothing, test_sizes_have_limits, test_types_decide,
         test_what_is_encoded_or_must_not_be_transformed_is_left_alone,
         test_a_body_that_does_not_shrink_is_sent_as_it_is, test_vary_is_not_doubled_and_a_strong_etag_becomes_weak,
-        test_partial_answers_are_left_alone, test_a_304_varies_as_the_answer_that_it_stands_for,
+        test_partial_responses_are_left_alone, test_a_304_varies_as_the_response_that_it_stands_for,
         test_a_304_has_the_validator_that_the_client_has, test_wrong_options_are_refused,
         test_every_allocation_may_fail);
 }

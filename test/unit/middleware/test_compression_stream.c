@@ -24,13 +24,13 @@ static exchange_t ex;
 static uvhttp_middleware_t middleware;
 static char out[OUT_MAX], decoded[OUT_MAX], large[LARGE];
 static size_t out_size, decoded_size;
-static int room_result, push_result;
+static int capacity_result, push_result;
 
 /* --- a sink that keeps what it is given --- */
 
-static int room(uvhttp_response_t *res, size_t size) {
+static int capacity(uvhttp_response_t *res, size_t size) {
     (void)res, (void)size;
-    return room_result;
+    return capacity_result;
 }
 
 static int push(uvhttp_response_t *res, const char *data, size_t size) {
@@ -47,7 +47,7 @@ static int write_plain(uvhttp_response_t *res, const char *data, size_t size) {
 }
 
 static const uvhttp__response_sink_t sink = {
-    .begin = exchange_begin, .write = write_plain, .room = room, .push = push, .end = exchange_end};
+    .begin = exchange_begin, .write = write_plain, .capacity = capacity, .push = push, .end = exchange_end};
 
 /* --- decoders --- */
 
@@ -109,7 +109,7 @@ static void ask(uvhttp_method_t method, const char *accept) {
     exchange_request(&ex, method, STR("/"), NULL);
     exchange_field(&ex, "Accept-Encoding", accept);
     out_size = 0;
-    room_result = push_result = 0;
+    capacity_result = push_result = 0;
     assert_int_equal(middleware.run(&ex.req, &ex.res, middleware.user), UVHTTP_NEXT);
 }
 
@@ -191,9 +191,9 @@ static void test_a_refused_piece_can_be_tried_again(void **state) {
     ask(UVHTTP_GET, "gzip");
     begin("text/plain", UVHTTP_SIZE_UNKNOWN);
     write_text("one ");
-    room_result = UVHTTP_E_LIMIT;
+    capacity_result = UVHTTP_E_LIMIT;
     assert_int_equal(uvhttp_response_write(&ex.res, "two", 3), UVHTTP_E_LIMIT);
-    room_result = 0;
+    capacity_result = 0;
     assert_decodes_to("one ", 4, false);
     write_text("two");
     assert_int_equal(uvhttp_response_end(&ex.res), 0);
@@ -253,7 +253,7 @@ static void test_what_must_stay_plain_does(void **state) {
     assert_no_header("Vary");
 }
 
-static void test_beyond_streams_max_answers_are_plain(void **state) {
+static void test_beyond_streams_max_responses_are_plain(void **state) {
     (void)state;
     static exchange_t other;
     make(&(uvhttp_compression_options_t){.streams_max = 1});
@@ -275,7 +275,7 @@ static void test_beyond_streams_max_answers_are_plain(void **state) {
     exchange_deinit(&other);
 }
 
-static void test_an_answer_that_breaks_off_does_not_look_whole(void **state) {
+static void test_a_response_that_breaks_off_does_not_look_whole(void **state) {
     (void)state;
     make(NULL);
     static const char *const codings[] = {"gzip", "br"};
@@ -357,6 +357,7 @@ int main(void) {
     return RUN_TESTS_WITH(setup, teardown, test_every_piece_can_be_decoded_at_once,
                           test_a_refused_piece_can_be_tried_again, test_events_are_compressed_only_when_they_are_listed,
                           test_head_shows_the_head_only, test_what_must_stay_plain_does,
-                          test_beyond_streams_max_answers_are_plain, test_an_answer_that_breaks_off_does_not_look_whole,
-                          test_every_allocation_may_fail, test_an_open_stream_holds_no_more_than_documented);
+                          test_beyond_streams_max_responses_are_plain,
+                          test_a_response_that_breaks_off_does_not_look_whole, test_every_allocation_may_fail,
+                          test_an_open_stream_holds_no_more_than_documented);
 }

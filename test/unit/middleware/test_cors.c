@@ -293,7 +293,7 @@ static bool ask_with_little(bool is_preflight, size_t pad, size_t left, bool *na
     return refused;
 }
 
-/* Whatever room is left, an answer that names an origin has Vary, and what can not be let through is answered with 503.
+/* Whatever room is left, an answer that names an origin has Vary, and what cannot be let through is answered with 503.
  */
 static void test_without_memory_nothing_is_allowed(void **state) {
     (void)state;

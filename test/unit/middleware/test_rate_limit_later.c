@@ -57,7 +57,7 @@ static void test_a_store_may_decide_in_the_call(void **state) {
     store.at_once = true;
     store.allowed = 1;
     int fd = client_ask(serving, ASK);
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 200);
     assert_string_equal(answer->body, "hello");
     assert_non_null(strstr(answer->text, "RateLimit: \"own\";r=7;t=2\r\n"));

@@ -66,7 +66,7 @@ static bool ask_with(uvhttp_middleware_t limit, const char *peer, const char *na
     peer_text = peer;
     if (name) exchange_field(&ex, name, value);
     bool passed = limit.run(&ex.req, &ex.res, limit.user) == UVHTTP_NEXT;
-    assert_int_equal(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_ANSWERED), !passed);
+    assert_int_equal(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_COMPLETE), !passed);
     return passed;
 }
 
@@ -94,7 +94,7 @@ static uvhttp_rate_limit_stats_t stats_of(uvhttp_middleware_t limit) {
     return stats;
 }
 
-static void test_requests_beyond_the_burst_are_refused_and_told_when_to_come_back(void **state) {
+static void test_requests_beyond_the_burst_are_refused_and_notified_when_to_come_back(void **state) {
     (void)state;
     uvhttp_middleware_t limit = make((uvhttp_rate_limit_options_t){.per_second = 0.1, .burst = 2});
     assert_true(ask(limit, "192.0.2.1:1"));
@@ -205,7 +205,7 @@ static void test_two_limiters_on_one_route_both_say_what_is_left(void **state) {
     end(inner);
 }
 
-static void test_an_answer_without_memory_is_still_an_answer(void **state) {
+static void test_a_response_without_memory_is_still_a_response(void **state) {
     (void)state;
     uvhttp_middleware_t limit = make((uvhttp_rate_limit_options_t){.per_second = 1});
     assert_true(ask(limit, "192.0.2.1:1"));
@@ -226,7 +226,7 @@ static void test_an_answer_without_memory_is_still_an_answer(void **state) {
 
 /* --- keys --- */
 
-static void test_clients_are_told_apart_by_address(void **state) {
+static void test_clients_are_distinguished_by_address(void **state) {
     (void)state;
     const struct {
         const char *a, *b;
@@ -371,7 +371,7 @@ static void test_clients_of_the_allow_list_are_never_limited(void **state) {
     end(limit);
 }
 
-static void test_the_longest_allow_list_is_taken(void **state) {
+static void test_the_longest_allow_list_is_accepted(void **state) {
     (void)state;
     const char *allow[UVHTTP__RATE_LIMIT_ALLOW_MAX];
     for (size_t i = 0; i < UVHTTP__RATE_LIMIT_ALLOW_MAX; i++) allow[i] = "10.0.0.1";
@@ -520,7 +520,7 @@ static void test_a_store_is_asked_with_all_that_it_needs(void **state) {
     assert_int_equal(fake.destroyed, 1);
 }
 
-static void test_what_a_store_can_not_decide_passes_or_not_as_the_options_say(void **state) {
+static void test_what_a_store_cannot_decide_passes_or_not_as_the_options_say(void **state) {
     (void)state;
     for (int refuse = 0; refuse < 2; refuse++) {
         fake_t fake = {.result = UVHTTP_E_IO};
@@ -554,15 +554,15 @@ int main(void) {
     uvhttp_log_set_rate_limit(0);
     uvhttp_log_set_callback(keep_line, NULL);
     return RUN_TESTS_WITH(
-        setup, teardown, test_requests_beyond_the_burst_are_refused_and_told_when_to_come_back,
+        setup, teardown, test_requests_beyond_the_burst_are_refused_and_notified_when_to_come_back,
         test_the_defaults_are_a_hundred_a_second, test_rates_become_whole_ns,
         test_the_status_and_the_fields_can_be_chosen, test_two_limiters_on_one_route_both_say_what_is_left,
-        test_an_answer_without_memory_is_still_an_answer, test_clients_are_told_apart_by_address,
+        test_a_response_without_memory_is_still_a_response, test_clients_are_distinguished_by_address,
         test_the_bits_of_an_address_that_count_can_be_chosen,
         test_a_header_can_be_the_key_and_without_it_the_address_is, test_a_route_can_have_one_bucket_for_all,
         test_a_callback_can_make_the_key_or_say_that_there_is_none, test_clients_of_the_allow_list_are_never_limited,
-        test_the_longest_allow_list_is_taken, test_wrong_options_are_refused_with_a_line_that_says_which,
+        test_the_longest_allow_list_is_accepted, test_wrong_options_are_refused_with_a_line_that_says_which,
         test_a_limiter_without_memory_is_not_made, test_a_store_is_asked_with_all_that_it_needs,
-        test_what_a_store_can_not_decide_passes_or_not_as_the_options_say,
+        test_what_a_store_cannot_decide_passes_or_not_as_the_options_say,
         test_a_store_is_destroyed_when_the_limiter_is_not_made);
 }

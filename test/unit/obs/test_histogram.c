@@ -27,7 +27,7 @@ static void expect_near(double value, double expected, double relative) {
     if (distance > expected * relative) fail_msg("%f is not within %f of %f", value, relative, expected);
 }
 
-static void test_empty_histogram_answers_zero(void **state) {
+static void test_empty_histogram_returns_zero(void **state) {
     (void)state;
     assert_int_equal(uvhttp__histogram_count(&histogram), 0);
     assert_int_equal(uvhttp__histogram_min(&histogram), 0);
@@ -189,7 +189,7 @@ static void test_snapshot_of_another_thread_is_consistent(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_empty_histogram_answers_zero, setup),
+        cmocka_unit_test_setup(test_empty_histogram_returns_zero, setup),
         cmocka_unit_test_setup(test_buckets_cover_all_values_without_gap, setup),
         cmocka_unit_test_setup(test_small_values_are_exact, setup),
         cmocka_unit_test_setup(test_extremes_and_zero_are_recorded, setup),

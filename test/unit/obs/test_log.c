@@ -287,7 +287,7 @@ static void test_every_message_of_every_thread_is_either_written_or_counted(void
 
 /* --- in a child: a fresh process with an environment, its stderr read to the end --- */
 
-static void run_child(const char *program, const char *mode, const char *level, char *output, size_t room) {
+static void run_child(const char *program, const char *mode, const char *level, char *output, size_t capacity) {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     pid_t pid = fork();
@@ -305,7 +305,7 @@ static void run_child(const char *program, const char *mode, const char *level, 
     }
     close(ends[1]);
     size_t used = 0;
-    for (ssize_t n; (n = read(ends[0], output + used, room - 1 - used)) > 0;) used += (size_t)n;
+    for (ssize_t n; (n = read(ends[0], output + used, capacity - 1 - used)) > 0;) used += (size_t)n;
     output[used] = '\0';
     close(ends[0]);
     int status;

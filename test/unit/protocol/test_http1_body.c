@@ -31,7 +31,7 @@ static void send_truncated(uvhttp_request_t *req, uvhttp_response_t *res, void *
 static void send_content(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req;
     if (uvhttp_response_on_done(res, count_done, NULL) != UVHTTP_OK) abort();
-    uvhttp_response_send_content(res, 200, "text/plain", user);
+    uvhttp_response_send_shared_body(res, 200, "text/plain", user);
 }
 
 static void hello(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -86,7 +86,7 @@ static void expect_body(int fd, size_t size) {
 }
 
 static void expect_hello(int fd) {
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 200);
     assert_string_equal(answer->body, "hello");
 }
@@ -141,7 +141,7 @@ static void test_a_client_that_has_ended_gets_all_of_it(void **state) {
     close(file);
 }
 
-static void test_a_pipelined_request_waits_for_its_turn(void **state) {
+static void test_a_pipelined_request_is_deferred_to_a_later_iteration(void **state) {
     serving_t *serving = *state;
     start(serving);
     fill_file();
@@ -162,8 +162,8 @@ static void test_a_response_is_over_when_all_of_it_is_queued(void **state) {
     serving_t *serving = *state;
     enum { CONTENT = 16 << 20 }; /* more than the sockets take */
     char *bytes = pattern_new(CONTENT);
-    uvhttp_content_t *content;
-    assert_int_equal(uvhttp_content_new(bytes, CONTENT, &content), UVHTTP_OK);
+    uvhttp_shared_body_t *content;
+    assert_int_equal(uvhttp_shared_body_new(bytes, CONTENT, &content), UVHTTP_OK);
     atomic_store(&done_count, 0);
     serving_make(serving);
     uvhttp_get(serving->server, "/content", send_content, content);
@@ -173,7 +173,7 @@ static void test_a_response_is_over_when_all_of_it_is_queued(void **state) {
     WAIT_UNTIL(atomic_load(&done_count) == 1);
     client_expect(fd, bytes, CONTENT);
     serving_leave(serving, fd);
-    uvhttp_content_release(content);
+    uvhttp_shared_body_release(content);
     free(bytes);
 }
 
@@ -219,8 +219,8 @@ static void test_a_head_leaves_although_its_file_cannot_be_read(void **state) {
 }
 
 int main(void) {
-    return RUN_ON_EACH(test_the_rest_of_a_request_is_discarded, test_a_client_that_has_ended_gets_all_of_it,
-                       test_a_pipelined_request_waits_for_its_turn, test_a_response_is_over_when_all_of_it_is_queued,
-                       test_what_is_on_the_wire_of_a_truncated_file_leaves,
-                       test_a_head_leaves_although_its_file_cannot_be_read);
+    return RUN_ON_EACH(
+        test_the_rest_of_a_request_is_discarded, test_a_client_that_has_ended_gets_all_of_it,
+        test_a_pipelined_request_is_deferred_to_a_later_iteration, test_a_response_is_over_when_all_of_it_is_queued,
+        test_what_is_on_the_wire_of_a_truncated_file_leaves, test_a_head_leaves_although_its_file_cannot_be_read);
 }

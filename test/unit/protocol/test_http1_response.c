@@ -33,7 +33,7 @@ static void start(serving_t *serving) {
 }
 
 /* What comes before the answer to a second request, without the Date. */
-static const char *first_answer(serving_t *serving, const char *request) {
+static const char *first_response(serving_t *serving, const char *request) {
     static char text[4096];
     memset(text, 0, sizeof text);
     int fd = client_ask(serving, request);
@@ -56,11 +56,11 @@ static const char *first_answer(serving_t *serving, const char *request) {
 static void test_trailers_follow_the_last_chunk_for_who_asks(void **state) {
     serving_t *serving = *state;
     start(serving);
-    assert_string_equal(first_answer(serving, "GET /trailers HTTP/1.1\r\nHost: a\r\nTE: trailers\r\n\r\n"), OK_HEAD
+    assert_string_equal(first_response(serving, "GET /trailers HTTP/1.1\r\nHost: a\r\nTE: trailers\r\n\r\n"), OK_HEAD
                         "Trailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 6\r\n\r\n");
-    assert_string_equal(first_answer(serving, GET("/trailers")),
+    assert_string_equal(first_response(serving, GET("/trailers")),
                         OK_HEAD "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
-    assert_string_equal(first_answer(serving, "HEAD /trailers HTTP/1.1\r\nHost: a\r\nTE: trailers\r\n\r\n"),
+    assert_string_equal(first_response(serving, "HEAD /trailers HTTP/1.1\r\nHost: a\r\nTE: trailers\r\n\r\n"),
                         OK_HEAD "Transfer-Encoding: chunked\r\n\r\n");
 }
 
@@ -80,7 +80,7 @@ static void test_pieces_of_what_has_no_body_are_not_sent(void **state) {
         {GET("/pieces/200"), OK_HEAD "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i)
-        assert_string_equal(first_answer(serving, cases[i].request), cases[i].answer);
+        assert_string_equal(first_response(serving, cases[i].request), cases[i].answer);
 }
 
 int main(void) {

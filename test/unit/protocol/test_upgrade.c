@@ -73,7 +73,7 @@ static void test_bytes_behind_the_head_are_the_other_protocols(void **state) {
     serving_t *serving = *state;
     begin(state);
     int fd = client_ask(serving, UPGRADE("/up") "early");
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 101);
     assert_non_null(strstr(answer->text, "Upgrade: echo\r\n"));
     assert_non_null(strstr(answer->text, "Connection: Upgrade\r\n"));
@@ -113,12 +113,12 @@ static void test_what_is_no_upgrade_is_refused_with_a_code(void **state) {
     assert_int_equal(opens, 0);
 }
 
-static void test_an_answer_in_place_of_the_upgrade_ends_the_connection_as_asked(void **state) {
+static void test_a_response_in_place_of_the_upgrade_ends_the_connection_as_asked(void **state) {
     serving_t *serving = *state;
     begin(state);
     int fd =
         client_ask(serving, "GET /not-up HTTP/1.1\r\nHost: a\r\nConnection: close, Upgrade\r\nUpgrade: echo\r\n\r\n");
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 403);
     assert_non_null(strstr(answer->text, "Connection: close\r\n"));
     client_expect_end(fd);
@@ -126,7 +126,7 @@ static void test_an_answer_in_place_of_the_upgrade_ends_the_connection_as_asked(
     assert_int_equal(opens, 0);
 }
 
-static void test_a_reset_is_told_to_the_other_protocol(void **state) {
+static void test_a_reset_is_reported_to_the_other_protocol(void **state) {
     serving_t *serving = *state;
     begin(state);
     int fd = client_ask(serving, UPGRADE("/up"));
@@ -173,7 +173,7 @@ static void test_a_late_upgrade_learns_of_drain_and_fin(void **state) {
         if (other >= 0) assert_int_equal(client_read(other)->status, 404);
         assert_int_equal(uvhttp_deferred_run(deferred, run_upgrade, (void *)"hello"), UVHTTP_OK);
         uvhttp_deferred_release(deferred);
-        answer_t *answer = client_read(fd);
+        client_response_t *answer = client_read(fd);
         assert_int_equal(answer->status, 101);
         assert_null(strstr(answer->text, "Connection: close"));
         expect_text(fd, "hello");
@@ -211,7 +211,7 @@ static uvhttp_flow_t hooks(uvhttp_request_t *req, uvhttp_response_t *res, void *
     uvhttp_response_on_done(res, note_done, (void *)(uintptr_t)(name + 2));
     return UVHTTP_NEXT;
 }
-static void answer_with_hooks(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void respond_with_hooks(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req;
     note(NULL, (void *)"handler ");
     if (user) {
@@ -231,7 +231,7 @@ static void test_hooks_run_backwards_and_done_comes_last(void **state) {
         serving_make(serving);
         uvhttp_use(serving->server, (uvhttp_middleware_t){.run = hooks, .user = (void *)(uintptr_t)outer});
         uvhttp_use(serving->server, (uvhttp_middleware_t){.run = hooks, .user = (void *)(uintptr_t)inner});
-        uvhttp_get(serving->server, "/", answer_with_hooks, streamed ? serving : NULL);
+        uvhttp_get(serving->server, "/", respond_with_hooks, streamed ? serving : NULL);
         serving_start(serving);
         int fd = client_ask(serving, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         client_read_last(fd, 200);
@@ -246,7 +246,7 @@ int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
     return RUN_ON_EACH(test_bytes_behind_the_head_are_the_other_protocols,
                        test_what_is_no_upgrade_is_refused_with_a_code,
-                       test_an_answer_in_place_of_the_upgrade_ends_the_connection_as_asked,
-                       test_a_reset_is_told_to_the_other_protocol, test_a_drain_closes_upgraded_connections,
+                       test_a_response_in_place_of_the_upgrade_ends_the_connection_as_asked,
+                       test_a_reset_is_reported_to_the_other_protocol, test_a_drain_closes_upgraded_connections,
                        test_a_late_upgrade_learns_of_drain_and_fin, test_hooks_run_backwards_and_done_comes_last);
 }

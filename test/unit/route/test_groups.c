@@ -40,7 +40,8 @@ static int get(uvhttp_group_t *group, const char *pattern) {
 }
 
 static uvhttp_flow_t go(const uvhttp__match_t *result) {
-    return uvhttp__way_go(&(uvhttp__way_t){.chain = result->chain, .route = result->route}, &ex.req, &ex.res);
+    return uvhttp__middleware_cursor_run(&(uvhttp__middleware_cursor_t){.chain = result->chain, .route = result->route},
+                                         &ex.req, &ex.res);
 }
 
 /* What runs for a request: the names, in order. */
@@ -139,10 +140,11 @@ static void test_stop_ends_the_chain(void **state) {
     freeze();
     assert_string_equal(run(UVHTTP_GET, "/"), "a b ");
     uvhttp__match_t result = match(router, UVHTTP_GET, "/");
-    uvhttp__way_t way = {.chain = result.chain, .route = result.route};
+    uvhttp__middleware_cursor_t cursor = {.chain = result.chain, .route = result.route};
     ex.log[0] = '\0';
-    assert_int_equal(uvhttp__way_go(&way, &ex.req, &ex.res), UVHTTP_STOP);
-    assert_int_equal(uvhttp__way_go(&way, &ex.req, &ex.res), UVHTTP_NEXT); /* from behind who has stopped it */
+    assert_int_equal(uvhttp__middleware_cursor_run(&cursor, &ex.req, &ex.res), UVHTTP_STOP);
+    assert_int_equal(uvhttp__middleware_cursor_run(&cursor, &ex.req, &ex.res),
+                     UVHTTP_NEXT); /* from behind who has stopped it */
     assert_string_equal(ex.log, "a b c handler:/ ");
 }
 
@@ -191,7 +193,7 @@ static void test_middleware_is_destroyed_once(void **state) {
     assert_int_equal(destroyed, 11);
 }
 
-static void test_middleware_that_can_not_run_is_refused(void **state) {
+static void test_middleware_that_cannot_run_is_refused(void **state) {
     (void)state;
     assert_int_equal(uvhttp__group_use(root, (uvhttp_middleware_t){.destroy = destroy}), UVHTTP_E_INVALID);
     assert_int_equal(uvhttp__group_use(NULL, named("m")), UVHTTP_E_INVALID);
@@ -270,7 +272,7 @@ int main(void) {
                           test_bad_prefix_gives_a_group_that_refuses, test_long_prefix_is_refused,
                           test_middleware_runs_from_outer_to_inner, test_stop_ends_the_chain,
                           test_requests_without_a_route_pass_middleware, test_405_passes_the_group_of_the_best_pattern,
-                          test_middleware_is_destroyed_once, test_middleware_that_can_not_run_is_refused,
+                          test_middleware_is_destroyed_once, test_middleware_that_cannot_run_is_refused,
                           test_late_group_is_refused, test_request_gets_its_parameters,
                           test_escaped_slash_is_no_separator, test_bad_target_passes_the_global_chain);
 }

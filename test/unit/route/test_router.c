@@ -46,7 +46,7 @@ static void test_malformed_patterns_are_refused(void **state) {
     }
 }
 
-static void test_unusual_patterns_are_taken(void **state) {
+static void test_unusual_patterns_are_accepted(void **state) {
     (void)state;
     ROUTES("/", "//", "/a//b", "/a/", "/\xc3\xa4", "/a b", "/v1:batch", "/:a-b_C9/x", "/a.b", "/...",
            "/a=1;b,c@d!$&'()");
@@ -359,7 +359,7 @@ static const struct {
      {{UVHTTP_METHOD_OTHER, "/a", "405 GET, HEAD, OPTIONS"}, {UVHTTP_METHOD_OTHER, "/b", "ANY /b"}}},
 };
 
-static void test_methods_are_chosen_and_told(void **state) {
+static void test_methods_are_chosen_and_reported(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof method_cases / sizeof *method_cases; i++) {
         uvhttp__router_t *own = uvhttp__router_new();
@@ -403,7 +403,7 @@ static void test_frozen_router_takes_no_route(void **state) {
     assert_int_equal(add(router, UVHTTP_GET, "/b"), UVHTTP_E_STATE);
     assert_found("/b", "404");
     assert_found("/a", "GET /a");
-    assert_string_equal(error_text(), "/b: registered after the server has begun to listen");
+    assert_string_equal(error_text(), "/b: registered after the server has started to listen");
 }
 
 static int set_up(void **state) {
@@ -420,7 +420,7 @@ static int tear_down(void **state) {
 
 int main(void) {
     return RUN_TESTS_WITH(
-        set_up, tear_down, test_malformed_patterns_are_refused, test_unusual_patterns_are_taken,
+        set_up, tear_down, test_malformed_patterns_are_refused, test_unusual_patterns_are_accepted,
         test_patterns_have_limits, test_deepest_pattern_is_found, test_registration_arguments_are_checked,
         test_route_carries_what_was_registered, test_conflict_names_both_routes, test_same_shape_and_method_conflict,
         test_different_shapes_do_not_conflict, test_static_wins_over_param_over_wildcard, test_search_goes_back,
@@ -428,6 +428,6 @@ int main(void) {
         test_wildcard_takes_the_rest_that_may_be_empty, test_first_difference_from_the_left_decides,
         test_odd_paths_match_nothing, test_empty_router_matches_nothing, test_order_of_registration_does_not_matter,
         test_many_exact_paths_are_all_found, test_foreign_parameters_are_refused_with_the_spelling_of_here,
-        test_a_brace_is_written_escaped, test_methods_are_chosen_and_told, test_any_takes_what_no_other_method_does,
+        test_a_brace_is_written_escaped, test_methods_are_chosen_and_reported, test_any_takes_what_no_other_method_does,
         test_allow_text_holds_every_method, test_frozen_router_takes_no_route);
 }

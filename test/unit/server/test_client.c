@@ -21,7 +21,7 @@ typedef struct asked {
     uvhttp_client_response_t *response;
 } asked_t;
 
-static void answer_with(const asked_t *asked, int status) {
+static void respond_with(const asked_t *asked, int status) {
     if (status != UVHTTP_OK) {
         uvhttp_deferred_text(asked->deferred, uvhttp_error_http_status(status), uvhttp_error_name(status));
         return;
@@ -47,7 +47,7 @@ static void on_done(uvhttp_client_response_t *response, int status, void *user) 
     asked_t *asked = user;
     if (response != asked->response) abort();
     ends++;
-    answer_with(asked, status);
+    respond_with(asked, status);
     uvhttp_client_response_free(response);
     uvhttp_deferred_release(asked->deferred);
 }
@@ -68,7 +68,7 @@ static void ask(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     pthread_mutex_unlock(&asking_lock);
     if (status != UVHTTP_OK) {
         if (asked->response) abort();
-        answer_with(asked, status);
+        respond_with(asked, status);
         uvhttp_deferred_release(asked->deferred);
         return;
     }
@@ -125,7 +125,7 @@ static void begin(serving_t *serving) {
 }
 
 /* What the handler answers when the other server answers with `text`, in one piece or byte by byte, and closes. */
-static const char *answer_to(serving_t *serving, int listener, const char *text, bool bytes) {
+static const char *respond_to(serving_t *serving, int listener, const char *text, bool bytes) {
     char head[1024];
     int client = client_ask(serving, GET("/ask"));
     int fd = other_asked(listener, head, sizeof head);
@@ -134,7 +134,7 @@ static const char *answer_to(serving_t *serving, int listener, const char *text,
     for (size_t at = 0; at < size; at += step)
         if (send(fd, text + at, step, MSG_NOSIGNAL) < 0) break;
     close(fd);
-    answer_t *answer = client_read(client);
+    client_response_t *answer = client_read(client);
     close(client);
     return answer->body;
 }
@@ -152,7 +152,7 @@ static void expect_vectors(serving_t *serving, const vector_t *vectors, size_t c
         for (int bytes = 0; bytes < 2; bytes++) {
             print_message("%.*s\n", (int)strcspn(vectors[i].text, "\r"), vectors[i].text);
             ask_for(&(uvhttp_client_request_t){.url = url, .method = vectors[i].method});
-            assert_string_equal(answer_to(serving, listener, vectors[i].text, bytes), vectors[i].answer);
+            assert_string_equal(respond_to(serving, listener, vectors[i].text, bytes), vectors[i].answer);
         }
     }
     assert_int_equal(uvhttp_server_counter(serving->server, "client_requests"), 2 * count);
@@ -214,7 +214,7 @@ static void test_a_response_has_limits(void **state) {
             int head = snprintf(text, sizeof text, heads[i], size);
             memset(text + head, 'b', size);
             text[(size_t)head + size] = '\0';
-            const char *answer = answer_to(serving, listener, text, false);
+            const char *answer = respond_to(serving, listener, text, false);
             assert_memory_equal(answer, size == 1000 ? "200 " : "UVHTTP_E_PEER_TOO_LARGE", 4);
         }
     }
@@ -222,7 +222,7 @@ static void test_a_response_has_limits(void **state) {
         int begun = snprintf(text, sizeof text, "HTTP/1.1 204 No Content\r\nX: ");
         memset(text + begun, 'h', size);
         memcpy(text + size - 4, "\r\n\r\n", 5);
-        const char *answer = answer_to(serving, listener, text, false);
+        const char *answer = respond_to(serving, listener, text, false);
         assert_memory_equal(answer, size == 128 ? "204 " : "UVHTTP_E_PEER_TOO_LARGE", 4);
     }
     close(listener);
@@ -243,8 +243,8 @@ static void test_interim_responses_have_a_limit(void **state) {
             for (uint32_t i = 0; i < count; i++) strcat(text, interim);
             strcat(text, final);
             const char *expected = count == most ? "200  Content-Length 2 ok" : "UVHTTP_E_PEER_INTERIM";
-            assert_string_equal(answer_to(serving, listener, text, false), expected);
-            assert_string_equal(answer_to(serving, listener, text, true), expected);
+            assert_string_equal(respond_to(serving, listener, text, false), expected);
+            assert_string_equal(respond_to(serving, listener, text, true), expected);
         }
     }
     assert_int_equal(uvhttp_server_counter(serving->server, "rejected_peer_interim"), 4);

@@ -58,7 +58,7 @@ static void test_routes_are_complete_after_listen(void **state) {
     assert_int_equal(uvhttp_get(serving->server, "/late", home, NULL), UVHTTP_E_STATE);
 }
 
-static void test_listen_says_which_address_is_taken(void **state) {
+static void test_listen_says_which_address_is_in_use(void **state) {
     serving_t *serving = *state;
     serving_make(serving);
     uint16_t port;
@@ -129,7 +129,7 @@ static void test_listen_says_which_congestion_control_is_unknown(void **state) {
     serving_make(serving);
     assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", NULL), UVHTTP_E_CONFIG);
     assert_string_equal(uvhttp_server_error_text(serving->server),
-                        "can not listen on \"127.0.0.1:0\": invalid configuration value: tcp_congestion_control "
+                        "cannot listen on \"127.0.0.1:0\": invalid configuration value: tcp_congestion_control "
                         "\"carrier-pigeon\" is not known to the kernel: "
                         "net.ipv4.tcp_available_congestion_control");
 }
@@ -153,7 +153,7 @@ static void test_a_server_that_could_not_be_made_is_refused_by_run_and_not_befor
     (void)state;
     uvhttp_server_config_t config;
     uvhttp_server_config_default(&config);
-    config.turn_requests_max = 0;
+    config.iteration_requests_max = 0;
     uvhttp_server_t *server = uvhttp_server_new(&config);
     assert_null(server);
     destroyed = 0;
@@ -193,13 +193,13 @@ static void test_stop_from_another_thread_ends_run_and_may_be_repeated(void **st
     assert_int_equal(uvhttp_server_stop(serving->server), UVHTTP_OK);
 }
 
-static void test_stop_in_a_handler_answers_and_closes(void **state) {
+static void test_stop_in_a_handler_responds_and_closes(void **state) {
     serving_t *serving = *state;
     serving_make(serving);
     uvhttp_get(serving->server, "/stop", stop_server, serving);
     serving_start(serving);
     int idle = client_connect(serving->port), fd = client_ask(serving, GET("/stop"));
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 200);
     assert_string_equal(answer->body, "stopping");
     client_expect_end(fd);
@@ -269,7 +269,7 @@ static void test_free_without_run_gives_the_port_back(void **state) {
     uvhttp_server_free(NULL);
 }
 
-static void test_the_engine_is_told(void **state) {
+static void test_the_engine_is_reported(void **state) {
     serving_t *serving = *state;
     serving_make(serving);
     const char *reason = "";
@@ -277,7 +277,7 @@ static void test_the_engine_is_told(void **state) {
     uvhttp_get(serving->server, "/", home, NULL);
     serving_start(serving);
     expect_home(serving->port);
-    const char *name = serving->config.engine == UVHTTP_ENGINE_LIBUV ? "libuv" : "io_uring";
+    const char *name = serving->config.engine == UVHTTP_ENGINE_EPOLL ? "epoll" : "io_uring";
     assert_string_equal(uvhttp_server_engine(serving->server, &reason), name);
     assert_non_null(reason);
     assert_null(uvhttp_loop_uv()); /* this is no loop's thread */
@@ -360,18 +360,18 @@ int main(void) {
         ON_EACH(test_conflicting_routes_are_both_named_by_listen_and_run),
         ON_EACH(test_a_wrong_pattern_is_named_by_listen),
         ON_EACH(test_routes_are_complete_after_listen),
-        ON_EACH(test_listen_says_which_address_is_taken),
+        ON_EACH(test_listen_says_which_address_is_in_use),
         ON_EACH(test_accepted_sockets_have_the_congestion_control_of_the_configuration),
         ON_EACH(test_listen_says_which_congestion_control_is_unknown),
         cmocka_unit_test(test_a_server_that_could_not_be_made_is_refused_by_run_and_not_before),
         ON_EACH(test_stop_from_another_thread_ends_run_and_may_be_repeated),
-        ON_EACH(test_stop_in_a_handler_answers_and_closes),
+        ON_EACH(test_stop_in_a_handler_responds_and_closes),
         ON_EACH(test_stop_before_run_makes_run_return),
         ON_EACH(test_stop_may_race_with_the_start),
         ON_EACH(test_a_server_runs_once),
         ON_EACH(test_run_without_an_address_says_what_to_do),
         ON_EACH(test_free_without_run_gives_the_port_back),
-        ON_EACH(test_the_engine_is_told),
+        ON_EACH(test_the_engine_is_reported),
         ON_EACH(test_an_attached_server_is_freed_in_on_stopped),
         ON_EACH(test_an_attached_server_is_freed_after_on_stopped),
         ON_EACH(test_attach_comes_before_listen),

@@ -17,7 +17,7 @@ static void test_everything_is_refused_with_the_reason(void **state) {
     assert_null(uvhttp_tls_new(&(uvhttp_tls_options_t){.certificate_count = 1}));
     assert_non_null(strstr(logged, "UVHTTP_TLS=off"));
     assert_null(uvhttp_tls_development(NULL));
-    uvhttp_tls_free(NULL);
+    uvhttp_tls_release(NULL);
     uvhttp_server_t *server = uvhttp_server_new(NULL);
     assert_int_equal(uvhttp_server_listen_tls(server, "127.0.0.1:0", NULL, NULL), UVHTTP_E_UNSUPPORTED);
     assert_non_null(strstr(uvhttp_server_error_text(server), "UVHTTP_TLS=off"));

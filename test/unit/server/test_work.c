@@ -5,7 +5,7 @@
 
 static struct {
     atomic_uint ran, done, cancelled, done_on_loop, beats;
-    atomic_int taken; /* what uvhttp_work returned last */
+    atomic_int consumed; /* what uvhttp_work returned last */
     uvhttp_server_t *server;
     pthread_mutex_t gate;
 } seen;
@@ -45,8 +45,8 @@ static void answer(void *user, int status) {
 static void give(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     uvhttp_deferred_t *deferred = uvhttp_response_defer(res);
-    atomic_store(&seen.taken, uvhttp_work(seen.server, run, answer, deferred));
-    if (atomic_load(&seen.taken) != UVHTTP_OK) answer(deferred, atomic_load(&seen.taken));
+    atomic_store(&seen.consumed, uvhttp_work(seen.server, run, answer, deferred));
+    if (atomic_load(&seen.consumed) != UVHTTP_OK) answer(deferred, atomic_load(&seen.consumed));
 }
 
 static void start(serving_t *serving) {
@@ -112,7 +112,7 @@ static void test_a_handle_cancels_what_has_not_begun(void **state) {
     assert_int_equal(uvhttp_server_counter(serving->server, "work_cancelled"), 2);
 }
 
-static void test_a_stop_runs_the_jobs_of_a_loop_and_tells_the_delayed_ones(void **state) {
+static void test_a_stop_runs_the_jobs_of_a_loop_and_notifies_the_delayed_ones(void **state) {
     serving_t *serving = *state;
     serving->config.worker_threads = 1;
     start(serving);
@@ -227,7 +227,7 @@ int main(void) {
         ON_EACH(test_the_end_comes_on_the_loop_that_gave_the_job),
         ON_EACH(test_jobs_can_be_given_before_the_server_runs_and_by_any_thread),
         ON_EACH(test_a_handle_cancels_what_has_not_begun),
-        ON_EACH(test_a_stop_runs_the_jobs_of_a_loop_and_tells_the_delayed_ones),
+        ON_EACH(test_a_stop_runs_the_jobs_of_a_loop_and_notifies_the_delayed_ones),
         ON_EACH(test_jobs_beyond_the_backlog_are_refused),
         cmocka_unit_test(test_a_handler_of_an_attached_server_runs_on_a_worker_thread),
         cmocka_unit_test(test_an_attached_server_stops_when_its_jobs_are_done),

@@ -2,7 +2,7 @@
 
 #include <semaphore.h>
 
-#include "base/head.h"
+#include "base/http_head.h"
 #include "server/server.h"
 
 /* What the library has for each request. */
@@ -47,15 +47,15 @@ static void pump_later(fake_stream_t *stream) {
     if (stream->posted) return;
     stream->posted = true;
     stream->post.run = on_post;
-    uvhttp__loop_post(stream->connection->worker->worker->loop, &stream->post);
+    uvhttp__loop_post(stream->connection->loop->tcp->io, &stream->post);
 }
 
 /* --- output --- */
 
 static void take(fake_stream_t *stream, const char *data, size_t size) {
-    stream->body = grow(stream->body, stream->body_taken + size);
-    memcpy(stream->body + stream->body_taken, data, size);
-    stream->body_taken += size;
+    stream->body = grow(stream->body, stream->body_consumed + size);
+    memcpy(stream->body + stream->body_consumed, data, size);
+    stream->body_consumed += size;
     if (stream->send_window != FAKE_NO_LIMIT) stream->send_window -= size;
 }
 
@@ -148,7 +148,8 @@ static void send_more(fake_stream_t *stream) {
 /* One piece of the body. Returns whether there was one. */
 static bool receive_more(fake_stream_t *stream) {
     uvhttp__exchange_t *exchange = stream->exchange;
-    if (stream->ended_in || !stream->wanted || stream->responded || !uvhttp__exchange_takes(exchange)) return false;
+    if (stream->ended_in || !stream->wanted || stream->responded || !uvhttp__exchange_is_receiving(exchange))
+        return false;
     size_t left = stream->request.body_size - stream->body_sent;
     size_t size = within(uvhttp__exchange_piece_max(exchange), within(stream->receive_window, left));
     if (size == 0 && left > 0) return false;
@@ -275,7 +276,7 @@ static void notify_writable(uvhttp__exchange_t *exchange) {
 static void want_body(uvhttp__exchange_t *exchange) {
     check(exchange, "want_body");
     fake_stream_t *stream = stream_of(exchange);
-    if (!uvhttp__exchange_takes(exchange)) breach(stream, "want_body that takes nothing");
+    if (!uvhttp__exchange_is_receiving(exchange)) breach(stream, "want_body that takes nothing");
     stream->wanted = true;
     pump_later(stream);
 }
@@ -290,7 +291,7 @@ static void on_timer(uvhttp_timer_t *timer, void *user) {
 static void set_deadline(uvhttp__exchange_t *exchange, uint64_t at_ms) {
     check(exchange, "set_deadline");
     fake_stream_t *stream = stream_of(exchange);
-    uint64_t now_ms = exchange->worker->worker->loop->now_ms;
+    uint64_t now_ms = exchange->loop->tcp->io->now_ms;
     uvhttp_timer_stop(&stream->timer);
     stream->deadline_ms = at_ms;
     if (at_ms == UINT64_MAX) return;
@@ -310,7 +311,7 @@ static void fill_head(fake_stream_t *stream);
 static uvhttp__exchange_t *replace(uvhttp__exchange_t *exchange) {
     check(exchange, "replace");
     fake_stream_t *stream = stream_of(exchange);
-    uvhttp__exchange_t *made = uvhttp__exchange_new(stream->connection->worker, &stream->connection->pool);
+    uvhttp__exchange_t *made = uvhttp__exchange_new(stream->connection->loop, &stream->connection->pool);
     if (!made) return NULL;
     ((slot_t *)(void *)((char *)made - offsetof(slot_t, exchange)))->stream = stream;
     stream->exchange = made;
@@ -419,7 +420,7 @@ fake_stream_t *fake_new(fake_connection_t *connection, const fake_request_t *req
 bool fake_start(fake_stream_t *stream) {
     const fake_request_t *request = &stream->request;
     fake_connection_t *connection = stream->connection;
-    uvhttp__exchange_t *exchange = uvhttp__exchange_new(connection->worker, &connection->pool);
+    uvhttp__exchange_t *exchange = uvhttp__exchange_new(connection->loop, &connection->pool);
     if (!exchange) {
         stream->aborted++;
         return false;
@@ -496,7 +497,7 @@ static void run_call(uvhttp__post_t *post) {
 void fake_call(fake_connection_t *connection, void (*run)(void *arg), void *arg) {
     call_t call = {.post.run = run_call, .run = run, .arg = arg};
     sem_init(&call.done, 0, 0);
-    uvhttp__loop_post(connection->worker->worker->loop, &call.post);
+    uvhttp__loop_post(connection->loop->tcp->io, &call.post);
     while (sem_wait(&call.done) != 0) continue;
     sem_destroy(&call.done);
 }
@@ -505,7 +506,7 @@ fake_connection_t *fake_open(serving_t *serving) {
     WAIT_UNTIL(uvhttp_server_engine(serving->server, NULL));
     fake_connection_t *connection = calloc(1, sizeof *connection);
     assert_non_null(connection);
-    connection->worker = serving->server->host->workers[0].upper;
+    connection->loop = serving->server->tcp_server->loops[0].user;
     connection->pool.protocol = &fake_protocol;
     uvhttp__list_init(&connection->streams);
     return connection;

@@ -15,7 +15,7 @@
 #define FAKE_NO_LIMIT UINT64_MAX
 
 typedef struct fake_connection {
-    uvhttp__http_worker_t *worker;
+    uvhttp__http_loop_t *loop;
     uvhttp__exchange_pool_t pool;
     uvhttp__list_t streams; /* all that were started and not freed */
     bool draining;
@@ -57,7 +57,7 @@ typedef struct fake_stream {
     char *trailers; /* the same; NULL: none */
     uint64_t announced;
     char *body; /* what the client has taken */
-    size_t body_taken;
+    size_t body_consumed;
     bool begun, ended, missized, finishing, wants_writable;
     bool responded; /* respond or finish was called: only finished or abort follows */
     int resets, reset_code;

@@ -245,12 +245,12 @@ static void content(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     job_t *job = begin_with_body(req, res);
     if (!job) return;
     char *bytes = fake_bytes(fake_byte_out, job->id, job->size);
-    uvhttp_content_t *shared;
-    int status = uvhttp_content_new(bytes, job->size, &shared);
+    uvhttp_shared_body_t *shared;
+    int status = uvhttp_shared_body_new(bytes, job->size, &shared);
     free(bytes);
     if (status == UVHTTP_OK) {
-        status = uvhttp_response_send_content(res, 200, NULL, shared);
-        uvhttp_content_release(shared);
+        status = uvhttp_response_send_shared_body(res, 200, NULL, shared);
+        uvhttp_shared_body_release(shared);
     }
     if (status != UVHTTP_OK) (void)uvhttp_response_empty(res, 503);
 }
@@ -266,7 +266,7 @@ void fake_routes_reset(void) {
 void fake_routes_add(serving_t *serving) {
     static char on_pool;
     static const struct {
-        uvhttp_handler_t handler;
+        uvhttp_handler_cb handler;
         uvhttp_exec_t exec;
         bool stream_body, live_body;
         void *user;

@@ -132,7 +132,7 @@ void fake_script_expect_response(fake_script_t *script) {
     fake_script_expect_status(script, 200);
     const fake_stream_t *seen = &script->seen;
     assert_false(seen->missized);
-    assert_int_equal(seen->body_taken, script->size);
+    assert_int_equal(seen->body_consumed, script->size);
     for (size_t i = 0; i < script->size; i++)
         if (seen->body[i] != fake_byte_out(script->id, i)) fail_msg("%s: byte %zu is wrong", script->path, i);
     WAIT_UNTIL(fake_dones[script->id] == 1);

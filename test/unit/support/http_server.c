@@ -1,10 +1,10 @@
 #include "support/http_server.h"
 #include "support/uring.h"
 
-uvhttp_engine_t on_libuv = UVHTTP_ENGINE_LIBUV, on_uring = UVHTTP_ENGINE_URING;
+uvhttp_engine_t on_epoll = UVHTTP_ENGINE_EPOLL, on_uring = UVHTTP_ENGINE_URING;
 
 const run_group_t on_each_engine = {
-    .variants = (const run_variant_t[]){{"on_libuv", &on_libuv}, {"on_uring", &on_uring}},
+    .variants = (const run_variant_t[]){{"on_epoll", &on_epoll}, {"on_uring", &on_uring}},
     .variant_count = 2,
     .set_up = serving_setup,
     .tear_down = serving_teardown,
@@ -80,13 +80,13 @@ int client_ask(const serving_t *serving, const char *text) {
     return fd;
 }
 
-answer_t *client_read(int fd) {
-    static answer_t answer;
+client_response_t *client_read(int fd) {
+    static client_response_t answer;
     memset(&answer, 0, sizeof answer);
     size_t want = sizeof answer.text - 1;
     while (answer.size < want) {
         ssize_t got = client_receive_some(fd, answer.text + answer.size, 1); /* what follows is the next reader's */
-        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) fail_msg("no answer in time");
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) fail_msg("no response in time");
         if (got <= 0) break;
         answer.size++;
         char *end = strstr(answer.text, "\r\n\r\n"), *length = strstr(answer.text, "Content-Length: ");

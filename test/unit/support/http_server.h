@@ -38,7 +38,7 @@ typedef struct serving {
     void *user; /* the test's */
 } serving_t;
 
-extern uvhttp_engine_t on_libuv, on_uring;
+extern uvhttp_engine_t on_epoll, on_uring;
 extern const run_group_t on_each_engine;
 
 int serving_setup(void **state);
@@ -54,7 +54,7 @@ int serving_teardown(void **state);
 
 #define ON_ENGINE(test, engine)                                                                                        \
     { #test " (" #engine ")", test, serving_setup, serving_teardown, &engine }
-#define ON_EACH(test) ON_ENGINE(test, on_libuv), ON_ENGINE(test, on_uring)
+#define ON_EACH(test) ON_ENGINE(test, on_epoll), ON_ENGINE(test, on_uring)
 
 /* RUN_ON_EACH(test_one, test_two) */
 #define RUN_ON_EACH(...) RUN_GROUP(on_each_engine, __VA_ARGS__)
@@ -68,10 +68,10 @@ typedef struct answer {
     const char *body;
     size_t size;
     char text[16384];
-} answer_t;
+} client_response_t;
 
 /* Reads one answer with Content-Length, or until the end of the connection if there is none. status 0: nothing came. */
-answer_t *client_read(int fd);
+client_response_t *client_read(int fd);
 /* Reads one answer of this status, and closes. */
 void client_read_last(int fd, int status);
 

@@ -1,8 +1,8 @@
 #include "support/io_server.h"
 #include "support/uring.h"
 
-variant_t libuv_own = {UVHTTP__ENGINE_LIBUV, false};
-variant_t libuv_guest = {UVHTTP__ENGINE_LIBUV, true};
+variant_t epoll_own = {UVHTTP__ENGINE_EPOLL, false};
+variant_t epoll_guest = {UVHTTP__ENGINE_EPOLL, true};
 variant_t uring_own = {UVHTTP__ENGINE_URING, false};
 variant_t uring_guest = {UVHTTP__ENGINE_URING, true};
 
@@ -68,10 +68,10 @@ void server_settle(server_t *server) {
 
 void assert_quiet(server_t *server) {
     server_settle(server);
-    unsigned turns = atomic_load(&server->turns);
+    unsigned iterations = atomic_load(&server->iterations);
     poll(NULL, 0, 100);
-    turns = atomic_load(&server->turns) - turns;
-    if (turns > 20) fail_msg("%u turns in 100 ms without anything to do", turns);
+    iterations = atomic_load(&server->iterations) - iterations;
+    if (iterations > 20) fail_msg("%u turns in 100 ms without anything to do", iterations);
 }
 
 /* --- peers --- */
@@ -183,15 +183,15 @@ static void server_on_listener_closed(uvhttp__listener_t *listener) {
     count_event(server, EV_LISTENER_CLOSED, 1);
 }
 
-static void server_on_turn_end(uvhttp__loop_t *loop, void *arg) {
+static void server_on_iteration_end(uvhttp__loop_t *loop, void *arg) {
     (void)loop;
-    atomic_fetch_add(&((server_t *)arg)->turns, 1);
+    atomic_fetch_add(&((server_t *)arg)->iterations, 1);
 }
 
 int server_setup(void **state) {
     server_t *server = calloc(1, sizeof *server);
     if (!server) return -1;
-    warm_up_libuv();
+    warm_up_epoll();
     server->variant = *state;
     assert_true(server->variant->kind != UVHTTP__ENGINE_URING || uring_works());
     server->listen_fd = -1;
@@ -203,7 +203,7 @@ int server_setup(void **state) {
                                                .receive_buffer_size = 16384,
                                                .receive_buffer_count = 64,
                                                .counters = server->counters,
-                                               .on_turn_end = server_on_turn_end,
+                                               .on_iteration_end = server_on_iteration_end,
                                                .arg = server};
     server->listener_ops = (uvhttp__listener_ops_t){.on_accept = server_on_accept,
                                                     .on_accept_error = server_on_accept_error,
@@ -225,8 +225,8 @@ static void server_say_ready(server_t *server) {
 static void *server_thread(void *arg) {
     server_t *server = arg;
     if (server->variant->guest) {
-        if (uv_loop_init(&server->host) != 0) abort();
-        server->options.host = &server->host;
+        if (uv_loop_init(&server->embedding) != 0) abort();
+        server->options.embedding = &server->embedding;
     }
     if (!server->loop) server->start_status = uvhttp__loop_new(&server->options, &server->loop);
     if (server->start_status == 0 && server->listen_fd >= 0) {
@@ -236,14 +236,14 @@ static void *server_thread(void *arg) {
     server_say_ready(server);
     if (server->start_status == 0) {
         if (server->variant->guest) {
-            uv_run(&server->host, UV_RUN_DEFAULT);
+            uv_run(&server->embedding, UV_RUN_DEFAULT);
         } else {
             uvhttp__loop_run(server->loop);
             while (!atomic_load(&server->may_free)) poll(NULL, 0, 1);
             uvhttp__loop_free(server->loop, NULL, NULL);
         }
     }
-    if (server->variant->guest) server->host_close_status = uv_loop_close(&server->host);
+    if (server->variant->guest) server->embedding_close_status = uv_loop_close(&server->embedding);
     return NULL;
 }
 
@@ -330,7 +330,7 @@ static void free_guest(uv_timer_t *timer) {
 static void stop_loop(server_t *server, void *arg) {
     (void)arg;
     if (server->variant->guest) {
-        uv_timer_init(&server->host, &server->free_timer);
+        uv_timer_init(&server->embedding, &server->free_timer);
         server->free_timer.data = server;
         uv_timer_start(&server->free_timer, free_guest, 0, 1);
     } else {
@@ -376,8 +376,8 @@ int server_teardown(void **state) {
         fprintf(stderr, "%llu callbacks came that must not\n", (unsigned long long)server->counts[EV_WRONG]);
         failed = -1;
     }
-    if (server->host_close_status != 0) {
-        fprintf(stderr, "the application's loop has handles left: %s\n", uv_strerror(server->host_close_status));
+    if (server->embedding_close_status != 0) {
+        fprintf(stderr, "the application's loop has handles left: %s\n", uv_strerror(server->embedding_close_status));
         failed = -1;
     }
     int fds = count_fds();

@@ -34,12 +34,12 @@ typedef struct variant {
     bool guest;
 } variant_t;
 
-extern variant_t libuv_own, libuv_guest, uring_own, uring_guest;
+extern variant_t epoll_own, epoll_guest, uring_own, uring_guest;
 
 #define ON_VARIANT(test, variant)                                                                                      \
     { #test " (" #variant ")", test, server_setup, server_teardown, &variant }
-#define ON_OWN_LOOPS(test) ON_VARIANT(test, libuv_own), ON_VARIANT(test, uring_own)
-#define ON_GUESTS(test) ON_VARIANT(test, libuv_guest), ON_VARIANT(test, uring_guest)
+#define ON_OWN_LOOPS(test) ON_VARIANT(test, epoll_own), ON_VARIANT(test, uring_own)
+#define ON_GUESTS(test) ON_VARIANT(test, epoll_guest), ON_VARIANT(test, uring_guest)
 #define ON_URING(test) ON_VARIANT(test, uring_own), ON_VARIANT(test, uring_guest)
 #define ON_EACH(test) ON_OWN_LOOPS(test), ON_GUESTS(test)
 
@@ -67,7 +67,7 @@ typedef struct server {
     uvhttp__loop_options_t options; /* a test may change them before server_start */
     uvhttp__counters_t *counters;
     uvhttp__loop_t *loop;
-    uv_loop_t host; /* guests only */
+    uv_loop_t embedding; /* guests only */
     uvhttp__listener_t listener;
     uvhttp__listener_ops_t listener_ops;
     const uvhttp__stream_ops_t *ops;
@@ -78,8 +78,8 @@ typedef struct server {
     int fds_before;
     struct rlimit nofile_before; /* restored by the teardown */
     int start_status;
-    int host_close_status;
-    atomic_uint turns;
+    int embedding_close_status;
+    atomic_uint iterations;
     bool started, ready, listener_open;
     atomic_bool may_free;
     uv_timer_t free_timer; /* guests only */

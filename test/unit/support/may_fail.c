@@ -18,14 +18,14 @@ void may_fail_start(serving_t *serving) {
 }
 
 /* A whole answer of a known kind, or none: the connection was closed before any of it. */
-static void expect_answer_or_close(int fd) {
+static void expect_response_or_close(int fd) {
     /* A server that could not start keeps its listening socket until it is freed: nobody answers there. */
     struct pollfd readable = {.fd = fd, .events = POLLIN};
     for (int tries = 0; poll(&readable, 1, 10) <= 0; tries++) {
         if (atomic_load(&run_returned)) return;
         assert_true(tries < LIMIT_SECONDS * 100);
     }
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     if (answer->size == 0) return;
     assert_true(answer->status == 200 || answer->status == 500 || answer->status == 503);
     assert_non_null(strstr(answer->text, "\r\n\r\n"));
@@ -51,7 +51,7 @@ bool may_fail_ask(uint16_t port, const char *first, const char *second) {
     if (connect(fd, (const struct sockaddr *)&address, sizeof address) == 0) {
         there = send(fd, first, strlen(first), MSG_NOSIGNAL) == (ssize_t)strlen(first);
         if (second) (void)send(fd, second, strlen(second), MSG_NOSIGNAL);
-        expect_answer_or_close(fd);
+        expect_response_or_close(fd);
     }
     close(fd);
     return there;

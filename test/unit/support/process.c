@@ -55,7 +55,7 @@ int count_fds(void) {
     return count;
 }
 
-void warm_up_libuv(void) {
+void warm_up_epoll(void) {
     static bool done;
     uv_loop_t loop;
     if (done || uv_loop_init(&loop) != 0) return;

@@ -20,7 +20,7 @@ int count_fds(void);
 /* A folder of mkdtemp, with what is in it. */
 void remove_tree(const char *folder);
 /* libuv keeps a pipe for signals from the first loop of the process on: it is not a leak of a test. */
-void warm_up_libuv(void);
+void warm_up_epoll(void);
 
 /* Root has no RLIMIT_MEMLOCK and hides what others meet: runs the tests, and as root a second time as somebody else. */
 int run_again_as_user(int (*group)(void));

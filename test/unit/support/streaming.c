@@ -5,8 +5,8 @@ streaming_seen_t seen;
 pthread_mutex_t text_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void seen_reset(void) {
-    seen.defer = seen.pause_in_handler = seen.pause_at_first = seen.answer_in_handler = seen.answer_at_first = false;
-    seen.no_answer = seen.no_on_body = false;
+    seen.defer = seen.pause_in_handler = seen.pause_at_first = seen.respond_in_handler = seen.respond_at_first = false;
+    seen.no_response = seen.no_on_body = false;
     atomic_store(&seen.bytes, 0);
     atomic_store(&seen.sum, 0);
     seen.handlers = seen.pieces = seen.ends = seen.end_status = seen.dones = seen.done_status = seen.aborts =
@@ -38,7 +38,7 @@ void take_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data,
     if ((int)data.size > atomic_load(&seen.largest)) atomic_store(&seen.largest, (int)data.size);
     if (atomic_fetch_add(&seen.pieces, 1) > 0) return;
     if (seen.pause_at_first && uvhttp_request_pause_body(req) != UVHTTP_OK) abort();
-    if (seen.answer_at_first) uvhttp_response_text(res, 200, "early");
+    if (seen.respond_at_first) uvhttp_response_text(res, 200, "early");
 }
 
 void take_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
@@ -47,7 +47,7 @@ void take_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *u
     if (uvhttp_request_path(req).size == 0) abort(); /* still readable */
     atomic_store(&seen.end_status, status);
     atomic_fetch_add(&seen.ends, 1);
-    if (status != UVHTTP_OK || seen.no_answer) return;
+    if (status != UVHTTP_OK || seen.no_response) return;
     char text[64];
     snprintf(text, sizeof text, "%llu %lu", atomic_load(&seen.bytes), atomic_load(&seen.sum));
     if (uvhttp_response_text(res, 200, text) != UVHTTP_OK) abort();
@@ -77,7 +77,7 @@ void take(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
         if (uvhttp_request_on_body(req, take_data, take_end, NULL) != UVHTTP_E_STATE) abort();
         if (seen.pause_in_handler && uvhttp_request_pause_body(req) != UVHTTP_OK) abort();
     }
-    if (seen.answer_in_handler) uvhttp_response_text(res, 200, "at once");
+    if (seen.respond_in_handler) uvhttp_response_text(res, 200, "at once");
     atomic_store(&seen.deferred, deferred);
 }
 
@@ -100,19 +100,19 @@ uint64_t counter(const serving_t *serving, const char *name) {
     return uvhttp_server_counter(serving->server, name);
 }
 
-void assert_taken(const answer_t *answer, const char *data, size_t size) {
+void assert_consumed(const client_response_t *answer, const char *data, size_t size) {
     char text[64];
     snprintf(text, sizeof text, "%zu %lu", size, sum_of(data, size, 0));
     assert_int_equal(answer->status, 200);
     assert_string_equal(answer->body, text);
 }
 
-void expect_taken(int fd, const char *data, size_t size) {
-    assert_taken(client_read(fd), data, size);
+void expect_consumed(int fd, const char *data, size_t size) {
+    assert_consumed(client_read(fd), data, size);
 }
 
 void expect_hello(int fd) {
-    answer_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 200);
     assert_string_equal(answer->body, "hello");
 }

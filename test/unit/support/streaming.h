@@ -11,7 +11,7 @@
 
 /* What the handler does, and what it has seen. */
 typedef struct streaming_seen {
-    atomic_bool defer, pause_in_handler, pause_at_first, answer_in_handler, answer_at_first, no_answer, no_on_body;
+    atomic_bool defer, pause_in_handler, pause_at_first, respond_in_handler, respond_at_first, no_response, no_on_body;
     atomic_ullong bytes;
     atomic_ulong sum; /* of bytes times position: order matters */
     atomic_int handlers, pieces, ends, end_status, dones, done_status, aborts, largest;
@@ -48,8 +48,8 @@ void hello(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
 void streaming_start(serving_t *serving, uvhttp_route_options_t options);
 uint64_t counter(const serving_t *serving, const char *name);
 /* The answer of take_end to these bytes. */
-void assert_taken(const answer_t *answer, const char *data, size_t size);
-void expect_taken(int fd, const char *data, size_t size);
+void assert_consumed(const client_response_t *answer, const char *data, size_t size);
+void expect_consumed(int fd, const char *data, size_t size);
 void expect_hello(int fd);
 
 #define HEAD(rest) "POST /take HTTP/1.1\r\nHost: a\r\n" rest "\r\n"

@@ -104,10 +104,10 @@ void count_release(void *arg) {
 
 /* --- life --- */
 
-int uring_engine = UVHTTP__ENGINE_URING, libuv_engine = UVHTTP__ENGINE_LIBUV;
+int uring_engine = UVHTTP__ENGINE_URING, epoll_engine = UVHTTP__ENGINE_EPOLL;
 
 const run_group_t on_engines = {
-    .variants = (const run_variant_t[]){{"libuv", &libuv_engine}, {"uring", &uring_engine}},
+    .variants = (const run_variant_t[]){{"epoll", &epoll_engine}, {"uring", &uring_engine}},
     .variant_count = 2,
     .set_up = fixture_setup,
     .tear_down = fixture_teardown,
@@ -116,7 +116,7 @@ const run_group_t on_engines = {
 int fixture_setup(void **state) {
     fixture_t *fixture = calloc(1, sizeof *fixture);
     if (!fixture) return -1;
-    warm_up_libuv();
+    warm_up_epoll();
     fixture->engine = *(int *)*state;
     assert_true(fixture->engine != UVHTTP__ENGINE_URING || uring_works());
     fixture->fds_before = count_fds();

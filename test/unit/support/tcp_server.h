@@ -77,10 +77,10 @@ char *fixture_have_sent(fixture_t *fixture,
 
 /* --- life --- */
 
-extern int uring_engine, libuv_engine;
+extern int uring_engine, epoll_engine;
 
 #define ON_ENGINES(test)                                                                                               \
-    {#test " (libuv)", test, fixture_setup, fixture_teardown, &libuv_engine}, {                                        \
+    {#test " (epoll)", test, fixture_setup, fixture_teardown, &epoll_engine}, {                                        \
 #test " (uring)", test, fixture_setup, fixture_teardown, &uring_engine                                         \
     }
 

@@ -45,9 +45,9 @@ static void window_drop(window_channel_t *it) {
     while (it->first) window_take(it, it->first->size);
 }
 
-static int window_may_send(const window_channel_t *it, size_t size, uvhttp__channel_room_t room) {
+static int window_may_send(const window_channel_t *it, size_t size, uvhttp__channel_capacity_t capacity) {
     if (it->finishing || it->ended) return UVHTTP_E_CLOSED;
-    return it->queued + size > room.queue_max ? UVHTTP_E_LIMIT : UVHTTP_OK;
+    return it->queued + size > capacity.queue_max ? UVHTTP_E_LIMIT : UVHTTP_OK;
 }
 
 static window_segment_t *window_segment_new(size_t size) {
@@ -57,44 +57,45 @@ static window_segment_t *window_segment_new(size_t size) {
     return segment;
 }
 
-static int window_queue(window_channel_t *it, window_segment_t *segment, uvhttp__channel_room_t room) {
+static int window_queue(window_channel_t *it, window_segment_t *segment, uvhttp__channel_capacity_t capacity) {
     *it->last = segment;
     it->last = &segment->next;
     it->queued += segment->size;
-    if (it->queued <= room.high_watermark) return UVHTTP_OK;
+    if (it->queued <= capacity.high_watermark) return UVHTTP_OK;
     it->pressed = true;
     return UVHTTP_E_AGAIN;
 }
 
 /* --- operations --- */
 
-static int window_send(uvhttp__channel_t *channel, const uvhttp__channel_parts_t *parts, uvhttp__channel_room_t room) {
+static int window_send(uvhttp__channel_t *channel, const uvhttp__channel_parts_t *parts,
+                       uvhttp__channel_capacity_t capacity) {
     window_channel_t *it = window_of(channel);
-    int status = window_may_send(it, parts->head_size + parts->size, room);
+    int status = window_may_send(it, parts->head_size + parts->size, capacity);
     if (status != UVHTTP_OK) return status;
     window_segment_t *segment = window_segment_new(parts->head_size + parts->size);
     memcpy(segment->copy, parts->head, parts->head_size);
     if (parts->size > 0) memcpy(segment->copy + parts->head_size, parts->data, parts->size);
-    return window_queue(it, segment, room);
+    return window_queue(it, segment, capacity);
 }
 
 /* What may outlast the iteration is copied. */
 static int window_send_iteration(uvhttp__channel_t *channel, const char *data, size_t size,
-                                 uvhttp__channel_room_t room) {
-    return window_send(channel, &(uvhttp__channel_parts_t){.head = data, .head_size = size}, room);
+                                 uvhttp__channel_capacity_t capacity) {
+    return window_send(channel, &(uvhttp__channel_parts_t){.head = data, .head_size = size}, capacity);
 }
 
 static int window_send_reference(uvhttp__channel_t *channel, uvhttp_str_t data, void (*release)(void *arg), void *arg,
-                                 uvhttp__channel_room_t room) {
+                                 uvhttp__channel_capacity_t capacity) {
     window_channel_t *it = window_of(channel);
-    int status = window_may_send(it, data.size, room);
+    int status = window_may_send(it, data.size, capacity);
     if (status != UVHTTP_OK) {
         release(arg);
         return status;
     }
     window_segment_t *segment = window_segment_new(0);
     *segment = (window_segment_t){.data = data.data, .size = data.size, .release = release, .arg = arg};
-    return window_queue(it, segment, room);
+    return window_queue(it, segment, capacity);
 }
 
 static size_t window_queued(const uvhttp__channel_t *channel) {

@@ -336,7 +336,7 @@ static bool kernel_can(void) {
     return can;
 }
 
-static void test_the_kernel_goes_on_where_the_session_has_stopped(void **state) {
+static void test_the_kernel_continues_where_the_session_has_stopped(void **state) {
     (void)state;
     if (!kernel_can()) {
         print_message("           this kernel has no TLS (./dev ktls has one)\n");
@@ -357,7 +357,7 @@ int main(void) {
         cmocka_unit_test(test_what_the_session_would_have_said_is_noted),
         cmocka_unit_test(test_without_memory_nothing_is_noted),
         cmocka_unit_test(test_a_kernel_that_refuses_leaves_the_socket_as_it_is),
-        cmocka_unit_test(test_the_kernel_goes_on_where_the_session_has_stopped),
+        cmocka_unit_test(test_the_kernel_continues_where_the_session_has_stopped),
     };
     if (uvhttp__tls_development_pem(&certificate, &key) != UVHTTP_OK) return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

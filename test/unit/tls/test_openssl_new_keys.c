@@ -11,12 +11,12 @@
 
 /* --- the kernel --- */
 
-static atomic_int taken, notified, alerts;
+static atomic_int consumed, notified, alerts;
 
 bool uvhttp__ktls_start(int fd, const uvhttp__tls_sending_t *sending, uint8_t *refuses) {
     (void)fd, (void)sending;
     *refuses = 0;
-    atomic_fetch_add(&taken, 1);
+    atomic_fetch_add(&consumed, 1);
     return true;
 }
 
@@ -43,7 +43,7 @@ static void defer(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 }
 
 static void start(serving_t *serving) {
-    atomic_store(&taken, 0);
+    atomic_store(&consumed, 0);
     atomic_store(&notified, 0);
     atomic_store(&alerts, 0);
     serving_make(serving);
@@ -90,7 +90,7 @@ static client_t connect_and_ask_for_file(const serving_t *serving) {
         size += got;
     }
     assert_int_equal(SSL_pending(client.ssl), 0);
-    WAIT_UNTIL(atomic_load(&taken) == 1);
+    WAIT_UNTIL(atomic_load(&consumed) == 1);
     return client;
 }
 
@@ -119,7 +119,7 @@ static bool has_ended(const serving_t *serving) {
 
 /* --- tests --- */
 
-static void test_a_file_that_is_under_way_is_sent_whole(void **state) {
+static void test_a_file_in_progress_is_sent_whole(void **state) {
     start(*state);
     client_t client = connect_and_ask_for_file(*state);
     read_body(&client, 1000);
@@ -148,7 +148,7 @@ static void test_a_response_that_has_not_begun_is_sent(void **state) {
     assert_int_equal(uvhttp_deferred_on_stop(deferred, count_stop, &stops), UVHTTP_OK);
     WAIT_UNTIL(atomic_load(&stops) == 1);
     assert_int_equal(uvhttp_deferred_text(deferred, 200, "later"), UVHTTP_OK);
-    answer_t *answer = client_read(client.fd);
+    client_response_t *answer = client_read(client.fd);
     assert_int_equal(answer->status, 200);
     assert_string_equal(answer->body, "later");
     assert_non_null(strstr(answer->text, "Connection: close\r\n"));
@@ -173,7 +173,7 @@ static void test_new_keys_of_the_client_alone_end_nothing(void **state) {
     update_keys(&client, SSL_KEY_UPDATE_NOT_REQUESTED);
     for (int i = 0; i < 2; i++) {
         ask(&client, GET("/missing"));
-        answer_t *answer = client_read(client.fd);
+        client_response_t *answer = client_read(client.fd);
         assert_int_equal(answer->status, 404);
         assert_null(strstr(answer->text, "Connection: close"));
     }
@@ -197,13 +197,13 @@ int main(void) {
     tls = uvhttp_tls_development(&(uvhttp_tls_options_t){.kernel_tls = true});
     assert_non_null(tls);
     const struct CMUnitTest tests[] = {
-        ON_EACH(test_a_file_that_is_under_way_is_sent_whole),
+        ON_EACH(test_a_file_in_progress_is_sent_whole),
         ON_EACH(test_a_response_that_has_not_begun_is_sent),
         ON_EACH(test_a_connection_that_owes_nothing_ends),
         ON_EACH(test_new_keys_of_the_client_alone_end_nothing),
     };
     int failed = RUN_TABLE(tests);
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
     unlink(path);
     return failed;
 }

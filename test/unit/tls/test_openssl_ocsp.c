@@ -102,7 +102,7 @@ static void test_a_response_that_is_good_is_stapled(void **state) {
         assert_non_null(tls);
         assert_string_equal(logged, "");
         assert_true(is_stapled(tls));
-        uvhttp_tls_free(tls);
+        uvhttp_tls_release(tls);
     }
 }
 
@@ -116,7 +116,7 @@ static void test_an_expired_response_is_kept_back_until_a_reload(void **state) {
     write_response(&served, V_OCSP_CERTSTATUS_GOOD, HOUR);
     assert_int_equal(uvhttp_tls_reload(tls), UVHTTP_OK);
     assert_true(is_stapled(tls));
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
 }
 
 /* Nothing is read again: it is the clock that decides. */
@@ -129,7 +129,7 @@ static void test_a_response_that_expires_while_it_is_served_is_sent_no_more(void
     contexts->library->loaded[0].ocsp_until = time(NULL) - 1;
     uvhttp__tls_contexts_release(contexts);
     assert_false(is_stapled(tls));
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
 }
 
 static void test_a_response_for_another_certificate_is_refused(void **state) {
@@ -149,7 +149,7 @@ static void test_a_response_that_says_revoked_is_refused(void **state) {
     write_response(&served, V_OCSP_CERTSTATUS_UNKNOWN, HOUR);
     assert_int_equal(uvhttp_tls_reload(tls), UVHTTP_E_TLS_CERTIFICATE);
     assert_true(is_stapled(tls)); /* what was loaded before stays */
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
 }
 
 static int set_up(void **state) {

@@ -62,11 +62,11 @@ static void test_defaults_and_several_references(void **state) {
     uvhttp_tls_t *tls = uvhttp_tls_new(&options);
     assert_non_null(tls);
     assert_ptr_equal(uvhttp_tls_retain(tls), tls);
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
     assert_int_equal(uvhttp_tls_reload(tls), UVHTTP_OK);
     assert_string_equal(uvhttp_tls_error_text(tls), "");
-    uvhttp_tls_free(tls);
-    uvhttp_tls_free(NULL);
+    uvhttp_tls_release(tls);
+    uvhttp_tls_release(NULL);
     assert_int_equal(uvhttp_tls_reload(NULL), UVHTTP_E_INVALID);
 }
 
@@ -117,7 +117,7 @@ static void test_options_out_of_range_are_named(void **state) {
 }
 
 /* Left out silently it would be a server with less than was asked for. */
-static void test_what_the_backend_can_not_do_is_refused(void **state) {
+static void test_what_the_backend_cannot_do_is_refused(void **state) {
     (void)state;
     if (!IS_MBEDTLS) skip();
     uvhttp_tls_certificate_t one;
@@ -128,12 +128,12 @@ static void test_what_the_backend_can_not_do_is_refused(void **state) {
     options.max_version = UVHTTP_TLS_1_3; /* 1.2 is not above it */
     uvhttp_tls_t *tls = uvhttp_tls_new(&options);
     assert_non_null(tls);
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
     one.ocsp_file = file("text.ocsp", "hello");
     assert_refused(&options, "certificates[0]: ocsp_file is set, but this library was built with mbedTLS");
 }
 
-static void test_files_that_can_not_be_used_are_named_with_the_reason(void **state) {
+static void test_files_that_cannot_be_used_are_named_with_the_reason(void **state) {
     (void)state;
     uvhttp_tls_certificate_t one = {.certificate_file = file("none.pem", NULL), .key_file = file("good.key", key)};
     uvhttp_tls_options_t options = {.certificates = &one, .certificate_count = 1};
@@ -171,14 +171,14 @@ static void test_a_key_that_others_can_read_is_a_warning(void **state) {
                                     .key_file = file("good.key", key)};
     uvhttp_tls_options_t options = {.certificates = &one, .certificate_count = 1};
     warnings = 0;
-    uvhttp_tls_free(uvhttp_tls_new(&options));
+    uvhttp_tls_release(uvhttp_tls_new(&options));
     assert_int_equal(warnings, 0);
     chmod(one.key_file, 0644);
     uvhttp_tls_t *tls = uvhttp_tls_new(&options);
     assert_non_null(tls);
     assert_int_equal(warnings, 1);
     assert_non_null(strstr(logged, "good.key"));
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
 }
 
 static void test_a_reload_that_fails_leaves_what_was_there(void **state) {
@@ -202,7 +202,7 @@ static void test_a_reload_that_fails_leaves_what_was_there(void **state) {
     assert_ptr_not_equal(now, before);
     uvhttp__tls_contexts_release(now);
     uvhttp__tls_contexts_release(before);
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
 }
 
 static void make_and_reload(void *user) {
@@ -226,7 +226,7 @@ static void make_and_reload(void *user) {
     bool failed = test_allocator_failed();
     int status = uvhttp_tls_reload(tls);
     if (!failed && test_allocator_failed()) assert_int_equal(status, UVHTTP_E_NOMEM);
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
 }
 
 static void test_each_allocation_of_ours_may_fail(void **state) {
@@ -239,7 +239,7 @@ static void make_development(void *user) {
     (void)user;
     uvhttp_tls_t *tls = uvhttp_tls_development(NULL);
     assert_true(tls || test_allocator_failed());
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
 }
 
 static void test_a_development_certificate_without_memory(void **state) {
@@ -315,7 +315,7 @@ static void test_every_field_of_the_configuration_arrives(void **state) {
     assert_true(settings->no_tickets);
     assert_true(settings->kernel_tls);
     uvhttp__tls_contexts_release(contexts);
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
 }
 
 int main(void) {
@@ -324,8 +324,8 @@ int main(void) {
         cmocka_unit_test(test_defaults_and_several_references),
         cmocka_unit_test(test_options_out_of_range_are_named),
         cmocka_unit_test(test_every_field_of_the_configuration_arrives),
-        cmocka_unit_test(test_what_the_backend_can_not_do_is_refused),
-        cmocka_unit_test(test_files_that_can_not_be_used_are_named_with_the_reason),
+        cmocka_unit_test(test_what_the_backend_cannot_do_is_refused),
+        cmocka_unit_test(test_files_that_cannot_be_used_are_named_with_the_reason),
         cmocka_unit_test(test_a_key_that_others_can_read_is_a_warning),
         cmocka_unit_test(test_a_reload_that_fails_leaves_what_was_there),
         cmocka_unit_test(test_each_allocation_of_ours_may_fail),

@@ -123,7 +123,7 @@ static void ask_and_go(const serving_t *serving, const char *text) {
     SSL_CTX_free(ctx);
 }
 
-static void start(serving_t *serving, uvhttp_handler_t handler, void *user, uvhttp_exec_t exec) {
+static void start(serving_t *serving, uvhttp_handler_cb handler, void *user, uvhttp_exec_t exec) {
     right = wrong = 0;
     atomic_store(&inside, false);
     serving_make(serving);
@@ -133,7 +133,7 @@ static void start(serving_t *serving, uvhttp_handler_t handler, void *user, uvht
     serving_run(serving);
 }
 
-static void check_handler(serving_t *serving, uvhttp_handler_t handler, bool asks_before, uvhttp_exec_t exec) {
+static void check_handler(serving_t *serving, uvhttp_handler_cb handler, bool asks_before, uvhttp_exec_t exec) {
     start(serving, handler, asks_before ? &right : NULL, exec);
     for (int i = 1; i <= 3; i++) {
         atomic_store(&inside, false);
@@ -191,7 +191,7 @@ int main(void) {
         ON_EACH(test_a_deferred_handle_knows_the_subject_of_a_client_that_went),
     };
     int failed = RUN_TABLE(tests);
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
     X509_free(certificate);
     EVP_PKEY_free(key);
     return failed;

@@ -89,7 +89,7 @@ static void test_echo_and_the_clients_end(void **state) {
     close_and_stop(fixture, &client);
 }
 
-static void test_an_end_without_close_notify_is_told_as_aborted(void **state) {
+static void test_an_end_without_close_notify_is_reported_as_aborted(void **state) {
     fixture_t *fixture = *state;
     client_t client;
     start_and_open(fixture, &client);
@@ -180,7 +180,7 @@ int main(void) {
     tls = uvhttp_tls_development(NULL);
     const struct CMUnitTest tests[] = {
         ON_ENGINES(test_echo_and_the_clients_end),
-        ON_ENGINES(test_an_end_without_close_notify_is_told_as_aborted),
+        ON_ENGINES(test_an_end_without_close_notify_is_reported_as_aborted),
         ON_ENGINES(test_a_connection_without_a_handshake_is_never_seen),
         ON_ENGINES(test_listening_without_tls_is_refused),
         ON_ENGINES(test_a_message_allocates_nothing_of_ours),
@@ -188,6 +188,6 @@ int main(void) {
         ON_ENGINES(test_allocations_that_fail_cost_one_connection),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
     return failed;
 }

@@ -22,18 +22,18 @@ typedef struct inflated {
     int status;
 } inflated_t;
 
-/* A piece, from memory of exactly its size, through an outlet of `room` bytes. */
-static int feed(uvhttp__ws_inflater_t *inflater, const char *data, size_t size, bool end, size_t room,
+/* A piece, from memory of exactly its size, through an outlet of `capacity` bytes. */
+static int feed(uvhttp__ws_inflater_t *inflater, const char *data, size_t size, bool end, size_t capacity,
                 inflated_t *out) {
-    char *copy = malloc(size + 1), *hole = malloc(room);
+    char *copy = malloc(size + 1), *hole = malloc(capacity);
     memcpy(copy, data, size);
     copy = realloc(copy, size > 0 ? size : 1);
     const char *at = copy;
     size_t left = size;
     do {
         size_t written;
-        out->status = uvhttp__ws_inflate(inflater, &at, &left, end, hole, room, &written);
-        assert_true(written <= room && out->size + written <= sizeof out->data);
+        out->status = uvhttp__ws_inflate(inflater, &at, &left, end, hole, capacity, &written);
+        assert_true(written <= capacity && out->size + written <= sizeof out->data);
         memcpy(out->data + out->size, hole, written);
         out->size += written;
     } while (out->status == UVHTTP_E_AGAIN);
@@ -45,11 +45,11 @@ static int feed(uvhttp__ws_inflater_t *inflater, const char *data, size_t size, 
 
 /* A message cut at two places. */
 static void inflate_cut(uvhttp__ws_inflater_t *inflater, const char *data, size_t size, size_t first, size_t second,
-                        size_t room, inflated_t *out) {
+                        size_t capacity, inflated_t *out) {
     *out = (inflated_t){0};
-    if (feed(inflater, data, first, false, room, out) != UVHTTP_OK) return;
-    if (feed(inflater, data + first, second - first, false, room, out) != UVHTTP_OK) return;
-    (void)feed(inflater, data + second, size - second, true, room, out);
+    if (feed(inflater, data, first, false, capacity, out) != UVHTTP_OK) return;
+    if (feed(inflater, data + first, second - first, false, capacity, out) != UVHTTP_OK) return;
+    (void)feed(inflater, data + second, size - second, true, capacity, out);
 }
 
 /* Sections 7.2.3.1 to 7.2.3.5: one block, stored, BFINAL, two blocks. */
@@ -68,9 +68,9 @@ static void test_the_examples_of_the_rfc_at_every_cut(void **state) {
     for (size_t i = 0; i < sizeof hellos / sizeof *hellos; i++) {
         for (size_t first = 0; first <= hellos[i].size; first++) {
             for (size_t second = first; second <= hellos[i].size; second++) {
-                for (size_t room = 1; room <= 7; room++) {
+                for (size_t capacity = 1; capacity <= 7; capacity++) {
                     uvhttp__ws_inflater_t *inflater = uvhttp__ws_inflater_take(&codecs);
-                    inflate_cut(inflater, hellos[i].data, hellos[i].size, first, second, room, &out);
+                    inflate_cut(inflater, hellos[i].data, hellos[i].size, first, second, capacity, &out);
                     assert_int_equal(out.status, UVHTTP_OK);
                     assert_int_equal(out.size, 5);
                     assert_memory_equal(out.data, "Hello", 5);

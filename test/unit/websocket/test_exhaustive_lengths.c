@@ -153,7 +153,7 @@ static void expect_payload(size_t size, size_t first, size_t second, char *wire,
 
 /* Two frames of all sizes up to some more than a step of the loop that unmasks, cut at all pairs of places: the mask
  * goes on at each of its four bytes, and starts anew with a frame. */
-static void test_masks_go_on_wherever_a_payload_is_cut(void **state) {
+static void test_masks_continue_wherever_a_payload_is_cut(void **state) {
     (void)state;
     for (size_t size = 0; size <= 45; size++) {
         char made[2 * (HEAD_MAX + 45)], wire[sizeof made];
@@ -177,5 +177,5 @@ static void test_masks_go_on_wherever_a_payload_is_cut(void **state) {
 int main(void) {
     return RUN_TESTS(test_every_length_of_7_and_16_bits, test_lengths_of_64_bits_around_each_power_of_two,
                      test_every_first_byte_with_every_length_of_7_bits, test_every_length_that_is_written,
-                     test_masks_go_on_wherever_a_payload_is_cut);
+                     test_masks_continue_wherever_a_payload_is_cut);
 }

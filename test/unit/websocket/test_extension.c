@@ -26,7 +26,7 @@ static const char *answer(const char *offer, const uvhttp__ws_deflate_t *willing
     return out;
 }
 
-static void test_good_offers_are_answered(void **state) {
+static void test_good_offers_are_accepted(void **state) {
     (void)state;
     static const struct {
         const char *offer;
@@ -43,7 +43,7 @@ static void test_good_offers_are_answered(void **state) {
         {"permessage-deflate; server_max_window_bits=12", &narrow,
          "permessage-deflate; client_no_context_takeover; server_max_window_bits=10"},
         {"permessage-deflate", &narrow,
-         "permessage-deflate; client_no_context_takeover; server_max_window_bits=10"}, /* not asked: can not be told */
+         "permessage-deflate; client_no_context_takeover; server_max_window_bits=10"}, /* not asked: cannot be told */
         {"permessage-deflate; client_max_window_bits", &narrow,
          "permessage-deflate; client_no_context_takeover; server_max_window_bits=10; client_max_window_bits=11"},
         {"permessage-deflate; client_max_window_bits=8", &takeover, "permessage-deflate; client_max_window_bits=8"},
@@ -95,7 +95,7 @@ static void test_bad_offers_are_declined(void **state) {
                                          "permessage-deflate; client_no_context_takeover; client_no_context_takeover",
                                          "permessage-deflate; server_max_window_bits",
                                          "permessage-deflate; server_max_window_bits=",
-                                         "permessage-deflate; server_max_window_bits=8", /* zlib can not */
+                                         "permessage-deflate; server_max_window_bits=8", /* zlib cannot */
                                          "permessage-deflate; server_max_window_bits=7",
                                          "permessage-deflate; server_max_window_bits=16",
                                          "permessage-deflate; server_max_window_bits=09",
@@ -116,7 +116,7 @@ static void test_bad_offers_are_declined(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_good_offers_are_answered),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_good_offers_are_accepted),
                                        cmocka_unit_test(test_bad_offers_are_declined)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

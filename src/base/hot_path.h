@@ -1,0 +1,12 @@
+/* Owns: the marks of what every request runs through, and of branches. Such functions are laid next to each other, so
+ * that a request touches half the pages of code (12, not 24). May include: nothing. */
+#ifndef UVHTTP_SRC_BASE_HOT_PATH_H
+#define UVHTTP_SRC_BASE_HOT_PATH_H
+
+#define UVHTTP__HOT __attribute__((hot))
+#define NOINLINE __attribute__((noinline))
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+#endif

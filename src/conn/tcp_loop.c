@@ -1,0 +1,68 @@
+/* Owns: what the connections of a worker leave behind when they are gone: places among max_connections, and, once the
+ * server stops, the end of the worker's loop. May include: io, base, obs. */
+#include <assert.h>
+#include <uvhttp/log.h>
+
+#include "conn/tcp_server_internal.h"
+
+/* --- places --- */
+
+bool uvhttp__tcp_server_has_place(uvhttp__tcp_server_t *tcp_server) {
+    return atomic_load(&tcp_server->connections) < tcp_server->connections_limit;
+}
+
+bool uvhttp__tcp_server_take_place(uvhttp__tcp_server_t *tcp_server) {
+    unsigned now = atomic_load_explicit(&tcp_server->connections, memory_order_relaxed);
+    while (now < tcp_server->connections_limit)
+        if (atomic_compare_exchange_weak_explicit(&tcp_server->connections, &now, now + 1, memory_order_relaxed,
+                                                  memory_order_relaxed))
+            return true;
+    return false;
+}
+
+unsigned uvhttp__tcp_server_leave_place(uvhttp__tcp_server_t *tcp_server) {
+    unsigned left = atomic_fetch_sub(&tcp_server->connections, 1) - 1;
+    if (atomic_load(&tcp_server->loops_paused) == 0) return left;
+    for (uint32_t i = 0; i < tcp_server->loop_count; i++) {
+        uvhttp__tcp_loop_t *other = &tcp_server->loops[i];
+        if (atomic_load(&other->paused) && !atomic_exchange(&other->place_posted, true))
+            uvhttp__loop_post(other->io, &other->place_post);
+    }
+    return left;
+}
+
+/* --- the end --- */
+
+static void finished(uvhttp__tcp_loop_t *loop) {
+    uvhttp__tcp_server_t *tcp_server = loop->tcp_server;
+    tcp_server->finished = true;
+    if (tcp_server->on_stopped) tcp_server->on_stopped(tcp_server->on_stopped_arg); /* may free the host */
+}
+
+/* Nothing is left to wait for: the loop may end. */
+void uvhttp__tcp_loop_check_done(uvhttp__tcp_loop_t *loop) {
+    const uvhttp__conn_ops_t *ops = loop->tcp_server->options.ops;
+    if (!loop->draining || loop->done || loop->listeners_open > 0 || !uvhttp__list_empty(&loop->conns)) return;
+    if (loop->started && ops->is_busy && ops->is_busy(loop)) return;
+    loop->done = true;
+    UVHTTP_LOG_INFO("%s: loop %u has drained", loop->tcp_server->options.name, loop->index);
+    uvhttp__timer_stop(&loop->io->wheel, &loop->drain_timer);
+    if (loop->tcp_server->uv)
+        finished(loop);
+    else
+        uvhttp__loop_stop(loop->io);
+}
+
+void uvhttp__tcp_loop_conn_closed(uvhttp__conn_t *conn) {
+    uvhttp__tcp_loop_t *loop = conn->loop;
+    assert(!uvhttp__timer_active(&conn->timer));
+    uvhttp__conn_unlink(conn);
+    uvhttp__slab_free(&loop->slab, conn);
+    uvhttp__counters_add(&loop->counters, connections_closed, 1);
+    unsigned left = uvhttp__tcp_server_leave_place(loop->tcp_server);
+    if (!loop->draining) return;
+    /* Some lines, however many there were. */
+    if ((left & (left - 1)) == 0)
+        UVHTTP_LOG_INFO("%s: drain: %u connection%s left", loop->tcp_server->options.name, left, left == 1 ? "" : "s");
+    uvhttp__tcp_loop_check_done(loop);
+}

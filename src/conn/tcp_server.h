@@ -1,0 +1,193 @@
+/* Owns: what all servers share: loops and their threads, listeners, the limit of connections, start, drain and stop.
+ * One worker is one loop with everything that belongs to it; workers share nothing but what is atomic here. May
+ * include: io, base, obs. */
+#ifndef UVHTTP_SRC_CONN_TCP_SERVER_H
+#define UVHTTP_SRC_CONN_TCP_SERVER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "conn/conn.h"
+
+/* The upper layer's callbacks, on the worker's thread. */
+typedef struct uvhttp__conn_ops {
+    size_t conn_size; /* bytes of the upper layer's connection, which begins with uvhttp__conn_t */
+    int (*on_loop_start)(uvhttp__tcp_loop_t *loop);            /* may be NULL; a code other than 0 ends the start */
+    void (*on_loop_stop)(uvhttp__tcp_loop_t *loop);            /* may be NULL; all connections are gone */
+    void (*on_loop_delete)(uvhttp__tcp_loop_t *loop);          /* may be NULL; the host is being freed */
+    void (*on_loop_drain)(uvhttp__tcp_loop_t *loop, bool cut); /* may be NULL; the server stops, or (cut) the time
+                                                                    for that is over */
+    bool (*is_busy)(const uvhttp__tcp_loop_t *loop);    /* may be NULL. While it is true the loop does not end; when it
+                                                           turns false: uvhttp__tcp_loop_check_done */
+    void (*on_iteration_end)(uvhttp__tcp_loop_t *loop); /* may be NULL */
+    void (*on_open)(uvhttp__conn_t *conn);              /* the upper part of the memory is not initialised */
+    size_t (*on_data)(uvhttp__conn_t *conn, const char *data, size_t size); /* as uvhttp__stream_ops_t */
+    void (*on_end)(uvhttp__conn_t *conn); /* FIN; a broken connection is closed instead */
+    void (*on_sent)(uvhttp__conn_t *conn);
+    void (*on_timer)(uvhttp__conn_t *conn);
+    /* What a peer has to take of the output; NULL: host_options.output. While it finishes that of the host counts. */
+    const uvhttp__rate_limits_t *(*output_limits)(const uvhttp__conn_t *conn);
+    /* May be NULL: never. Whether it waits for its client with nothing under way. Asked of connections that
+     * uvhttp__conn_idle was called for. */
+    bool (*is_idle)(const uvhttp__conn_t *conn);
+    /* Whether nothing was ever asked on it, so that its first bytes may be on their way. NULL only if is_idle is. */
+    bool (*is_new)(const uvhttp__conn_t *conn);
+    /* May be NULL: it is closed. It makes room for a new client: last words, then uvhttp__conn_finish, which does not
+     * wait for the peer. */
+    void (*on_evict)(uvhttp__conn_t *conn);
+    /* May be NULL: UVHTTP__PHASE_IDLE. What its client is about. */
+    uvhttp__conn_phase_t (*phase)(const uvhttp__conn_t *conn);
+    void (*on_drain)(uvhttp__conn_t *conn);  /* the server stops: end it when what is running is done */
+    void (*on_closed)(uvhttp__conn_t *conn); /* last; conn->close_status says why */
+    /* May be NULL: none, else up to three. The events, from on_data to on_closed, of connections that speak another
+     * protocol of the same host (uvhttp__conn_set_protocol). The rest of such a structure is not looked at. */
+    const struct uvhttp__conn_ops *const *others;
+} uvhttp__conn_ops_t;
+
+/* What connections of an address go through (TLS). */
+typedef struct uvhttp__conn_filter {
+    /* Instead of the upper layer's on_open: sets the stream's filter and the timer. uvhttp__conn_opened follows when
+     * the handshake is done. A code other than 0 closes the connection. */
+    int (*open)(uvhttp__conn_t *conn, void *arg);
+    void (*release)(void *arg); /* once, when the host is freed */
+    void *arg;
+    const char *name; /* for the line that tells the addresses */
+} uvhttp__conn_filter_t;
+
+typedef struct uvhttp__tcp_server_options {
+    uvhttp__engine_kind_t engine;
+    uint32_t io_threads; /* 0: one per CPU */
+    uint32_t max_connections;
+    uint32_t connections_per_address_max; /* 0: no limit */
+    uint32_t descriptors_reserved;
+    bool raise_descriptor_limit; /* in uvhttp__tcp_server_run */
+    uint32_t backlog;
+    const char *congestion_control; /* TCP's, of the listeners (io.h); lives as long as the host, or NULL */
+    uint32_t read_buffer_size;
+    uint32_t read_buffer_count;
+    uint32_t drain_timeout;        /* seconds */
+    uint32_t drain_idle_ms;        /* for who has sent nothing yet when the host stops */
+    uint32_t proxy_timeout;        /* seconds; for a PROXY protocol header, 0: none */
+    uint32_t idle_timeout;         /* seconds; for connections of the public TCP server, 0: none */
+    uvhttp__rate_limits_t output;  /* what a peer has to take */
+    uvhttp__rate_limits_t finish;  /* the same of a connection that ends; its timeout is not 0 */
+    uint64_t write_high_watermark; /* bytes; for uvhttp_tcp_send */
+    uint64_t write_queue_max;      /* bytes */
+    bool install_signal_handlers;
+    bool speaks_h2;   /* connections may speak h2 (ALPN) */
+    const char *name; /* for log lines */
+    const uvhttp__conn_ops_t *ops;
+    void *user;
+} uvhttp__tcp_server_options_t;
+
+/* Of a connection whose output is checked. */
+typedef struct uvhttp__output_check {
+    uvhttp__rate_t rate;
+    uvhttp__given_t given;
+    uint64_t look_ms; /* when it is looked at next */
+    union {
+        uint64_t deadline_ms; /* the upper layer's; UINT64_MAX: none */
+        uint32_t next_free;
+    };
+} uvhttp__output_check_t;
+
+struct uvhttp__tcp_loop {
+    uvhttp__counters_t counters; /* first: on cache lines of its own */
+    uvhttp__tcp_server_t *tcp_server;
+    uvhttp__loop_t *io;
+    void *user;           /* the upper layer's state of this worker */
+    uvhttp__list_t conns; /* all but those in `idle` */
+    uvhttp__list_t idle;  /* by idle_since, the longest idle first (evict.c) */
+    uvhttp__slab_t slab;
+    uvhttp__listener_t *listeners; /* one per address of the host */
+    uint32_t listeners_open;
+    uint32_t index;
+    uvhttp__output_check_t *output_checks; /* rows are found by their number, which survives growing; row 0: unused */
+    uint32_t output_check_count, output_check_capacity, output_check_free; /* free: the first of a list; 0: none */
+    uint64_t discard_tick; /* since when `discarded` counts, in UVHTTP__CONN_DISCARD_MS */
+    uint64_t discarded;    /* bytes that came behind the end of their connection */
+    uvhttp__timer_t drain_timer;
+    uvhttp__timer_t place_timer; /* while a client waits for a place */
+    uvhttp__post_t stop_post, cut_post, place_post, evict_post;
+    atomic_bool place_posted, evict_posted;
+    atomic_uint evictions_asked;   /* connections that this worker has yet to close to make room */
+    _Atomic(uint32_t) idle_oldest; /* idle_since of the front of `idle`, for other loops; 0: it is empty */
+    atomic_bool paused;            /* listeners wait for room */
+    uvhttp__timer_kind_t conn_timer_kind;
+    bool draining;
+    bool cut; /* the drain deadline has passed */
+    bool started;
+    bool done;
+    pthread_t thread;
+};
+
+/* Whether it ends when what runs is done: the server stops, or this connection drains alone. */
+static inline bool uvhttp__conn_drains(const uvhttp__conn_t *conn) {
+    return conn->loop->draining || (conn->flags & UVHTTP__CONN_LAST);
+}
+
+struct uvhttp__tcp_server {
+    uvhttp__tcp_server_options_t options;
+    uvhttp__tcp_loop_t *loops; /* worker_count of them, from alloc_aligned */
+    uint32_t loop_count;
+    uvhttp__endpoint_t *endpoints;
+    uvhttp__conn_filter_t *filters; /* one per endpoint; open is NULL for none */
+    int *fds; /* endpoint_count rows of worker_count listening sockets, -1 once a worker owns them */
+    uint32_t endpoint_count;
+    const uvhttp__ip_ranges_t *proxies; /* who may speak the PROXY protocol; the upper layer's. NULL: nobody */
+    uint32_t connections_limit;    /* max_connections, or fewer for want of descriptors; known before the loops run */
+    uint32_t descriptors_promised; /* to its connections (descriptors.c) */
+    struct uvhttp__address_limit *addresses; /* NULL: no limit of connections per address */
+    atomic_uint connections;                 /* open, all workers */
+    atomic_uint loops_paused;
+    pthread_mutex_t stop_lock; /* a stop of another thread meets all loops or none, and none of them twice */
+    int stop_level;            /* under stop_lock: 0 runs, 1 drains, 2 cuts off */
+    bool loops_ready;          /* under stop_lock */
+    int failure;               /* under stop_lock: UVHTTP_E_IO once a loop's backend has failed, which error tells */
+    atomic_bool stopping;      /* a loop has begun to drain */
+    struct uv_loop_s *uv;      /* attached to, or NULL */
+    uint64_t thread;           /* attached: number of the one that did it; with next_attached under attached_lock */
+    struct uvhttp__tcp_server *next_attached;
+    bool running;
+    bool finished;                 /* it has run: a host runs once, because its sockets went with its loops */
+    void (*on_stopped)(void *arg); /* attached */
+    void *on_stopped_arg;
+    void (*on_hangup)(void *arg); /* SIGHUP, on the first loop's thread; NULL: that signal is not watched */
+    void *on_hangup_arg;
+    char error[256];
+};
+
+/* Whom the events of the connection go to. */
+static inline const uvhttp__conn_ops_t *uvhttp__conn_ops(const uvhttp__conn_t *conn) {
+    const uvhttp__conn_ops_t *ops = conn->loop->tcp_server->options.ops;
+    unsigned number = (conn->flags & UVHTTP__CONN_PROTOCOL) >> 13;
+    return __builtin_expect(number > 0, 0) ? ops->others[number - 1] : ops;
+}
+
+/* Returns 0 or UVHTTP_E_NOMEM; *host is not written otherwise. Options are copied, ops must be static. */
+int uvhttp__tcp_server_new(const uvhttp__tcp_server_options_t *options, uvhttp__tcp_server_t **tcp_server);
+int uvhttp__tcp_server_attach(uvhttp__tcp_server_t *tcp_server, struct uv_loop_s *uv);
+/* filter: NULL for none; copied, and released by uvhttp__tcp_server_free, if 0 is returned. */
+int uvhttp__tcp_server_listen(uvhttp__tcp_server_t *tcp_server, const char *address,
+                              const uvhttp__conn_filter_t *filter, uint16_t *port);
+/* on_ready(arg) is called when all loops are made and before they turn: engine and addresses can be told then. */
+int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_ready)(void *arg), void *arg);
+void uvhttp__tcp_server_stop(uvhttp__tcp_server_t *tcp_server); /* any thread */
+/* Attached hosts that still turn are freed when their handles have closed. */
+void uvhttp__tcp_server_free(uvhttp__tcp_server_t *tcp_server);
+
+/* Addresses that are listened on, one after the other, separated by ", ". */
+void uvhttp__tcp_server_addresses(const uvhttp__tcp_server_t *tcp_server, char *text, size_t size);
+void uvhttp__tcp_server_counters(const uvhttp__tcp_server_t *tcp_server, uvhttp__counter_sums_t *sums);
+/* The loop of the calling thread; of an attached host that has not been freed, if there are several: the last one.
+ * NULL: there is none. Whether something belongs to it, it does not say. */
+uvhttp__loop_t *uvhttp__tcp_server_current_loop(void);
+
+/* uvhttp_tcp_server_listen with a filter, as uvhttp__tcp_server_listen. */
+int uvhttp__tcp_server_listen_filter(uvhttp_tcp_server_t *server, const char *address,
+                                     const uvhttp__conn_filter_t *filter, uint16_t *port);
+
+/* Nothing may be left to wait for: then a loop that drains ends. An attached server's owner is told in it. */
+void uvhttp__tcp_loop_check_done(uvhttp__tcp_loop_t *loop);
+
+#endif

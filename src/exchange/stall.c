@@ -1,0 +1,77 @@
+/* Owns: finding handlers that keep their loop from others. Once a turn, when the clock is read anyway, the time of the
+ * turn is looked at: that costs a request nothing. Which handler it was is clear when the turn had one request;
+ * otherwise the loop times its handlers one by one for a while. */
+#include "exchange/stall.h"
+
+#include <stdio.h>
+#include <uvhttp/log.h>
+
+#include "exchange/exec.h"
+
+#define TIMED_MS 10000
+/* A loop says so little more than once in this time. */
+#define REPORT_INTERVAL_MS 1000
+
+void uvhttp__stall_open(uvhttp__http_loop_t *loop) {
+    uint32_t ms = loop->service->config.handler_warn_ms;
+    loop->look_ns = loop->warn_ns = ms ? ms * UINT64_C(1000000) : UINT64_MAX;
+}
+
+/* Counts it. Returns whether it is to be said. */
+static bool count(uvhttp__http_loop_t *loop) {
+    uint64_t now_ms = uvhttp__clock_ns() / 1000000;
+    uvhttp__counters_add(&loop->tcp->counters, handler_blocked, 1);
+    if (loop->reported_at_ms > 0 && now_ms < loop->reported_at_ms + REPORT_INTERVAL_MS) return false;
+    loop->reported_at_ms = now_ms;
+    return true;
+}
+
+static const char *route_text(const uvhttp__route_t *route, char text[256]) {
+    if (!route) return "a request without a route";
+    const char *method = route->method == UVHTTP_ANY ? "ANY" : uvhttp_method_name((uvhttp_method_t)route->method);
+    snprintf(text, 256, "%s %s", method, route->pattern);
+    return text;
+}
+
+static void report(uvhttp__http_loop_t *loop, const uvhttp__route_t *route, uint64_t ns) {
+    char text[256];
+    if (!count(loop)) return;
+    UVHTTP_LOG_WARN("http: %s kept loop %u from its other clients for %llu ms (handler_warn_ms is %u): what blocks "
+                    "belongs on UVHTTP_EXEC_WORKER",
+                    route_text(route, text), loop->tcp->index, (unsigned long long)(ns / 1000000),
+                    loop->service->config.handler_warn_ms);
+}
+
+void uvhttp__stall_check_handler(uvhttp__http_loop_t *loop, const uvhttp__route_t *route, uint64_t ns) {
+    if (ns < loop->warn_ns) return;
+    loop->found_in_iteration = true;
+    loop->timed_until_ms = loop->tcp->io->now_ms + TIMED_MS;
+    report(loop, route, ns);
+}
+
+void uvhttp__stall_check_iteration(uvhttp__http_loop_t *loop, uint64_t ns) {
+    uint64_t now_ms = loop->tcp->io->now_ms;
+    bool found = loop->found_in_iteration;
+    loop->found_in_iteration = false;
+    if (now_ms >= loop->timed_until_ms) {
+        loop->timed = false;
+        loop->look_ns = loop->warn_ns;
+    }
+    if (ns < loop->warn_ns || found) return;
+    uint32_t requests = loop->responses_in_iteration + loop->deferred_in_iteration;
+    if (requests == 1) {
+        /* A handler on a worker thread was not run in the turn: what took long is not its fault. */
+        if (!loop->last_route || uvhttp__route_mode(loop->last_route) != UVHTTP_EXEC_WORKER)
+            report(loop, loop->last_route, ns);
+        return;
+    }
+    loop->timed = true;
+    loop->look_ns = 0;
+    loop->timed_until_ms = now_ms + TIMED_MS;
+    char text[256];
+    if (!count(loop)) return;
+    UVHTTP_LOG_WARN("http: loop %u was kept from its clients for %llu ms by one of %u requests, the last of them %s; "
+                    "its handlers are timed for the next %d s",
+                    loop->tcp->index, (unsigned long long)(ns / 1000000), requests, route_text(loop->last_route, text),
+                    TIMED_MS / 1000);
+}

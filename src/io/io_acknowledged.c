@@ -1,0 +1,28 @@
+/* Owns: what the peer of a stream has taken, which is less than the kernel has: its buffers may hold megabytes. May
+ * include: base, obs. */
+#include <errno.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <stddef.h>
+#include <sys/ioctl.h>
+
+#include "io/io.h"
+
+/* TCP counts what was acknowledged (RFC 9293 section 3.4); since Linux 4.1. */
+static bool acknowledged(int fd, uint32_t *bytes) {
+    struct tcp_info info;
+    socklen_t size = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
+    if (size < offsetof(struct tcp_info, tcpi_bytes_acked) + sizeof info.tcpi_bytes_acked) return false;
+    *bytes = (uint32_t)info.tcpi_bytes_acked;
+    return true;
+}
+
+uvhttp__acknowledged_t uvhttp__stream_acknowledged(const uvhttp__stream_t *stream) {
+    uvhttp__acknowledged_t peer = {0};
+    int held = 0;
+    if (ioctl(stream->fd, SIOCOUTQ, &held) == 0 && held > 0) peer.held = (uint32_t)held;
+    /* A Unix socket counts what it holds only, in memory. */
+    if (peer.held > 0 && !acknowledged(stream->fd, &peer.bytes)) peer.bytes = stream->out_sent - peer.held;
+    return peer;
+}

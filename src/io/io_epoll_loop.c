@@ -1,0 +1,275 @@
+/* Owns: loops of the epoll engine: driving the epoll set of io_epoll.c, either as the outer loop of a thread of our own
+ * (with a libuv loop inside, for the application's handles) or as a guest of the application's libuv loop, which then
+ * watches the set as one descriptor. May include: base, obs, io. */
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/hot_path.h"
+#include "io/io_epoll.h"
+
+enum {
+    RECEIVE_SIZE_MIN = 64 * 1024, /* one buffer serves the whole loop: there is no point in a small one */
+    HANDLE_COUNT = 4,             /* handles of a guest that are closed with it */
+};
+
+/* --- refusals --- */
+
+/* Whether epoll_wait(2) goes on refusing. A signal is no refusal. */
+static void look_at_refusal(uvhttp__epoll_t *epoll) {
+    int error = epoll->loop.waited->error;
+    if (error == 0 || error == EINTR)
+        uvhttp__refusals_end(&epoll->refusals);
+    else if (uvhttp__refusals_add(&epoll->refusals, &epoll->loop, "epoll_wait", error) && !epoll->loop.failure)
+        uvhttp__loop_fail(&epoll->loop, "epoll_wait", error);
+}
+
+/* --- guest of the application's loop --- */
+
+/* One iteration of the host's loop is one turn: it begins with the first of our callbacks after polling and ends in
+ * uv_prepare, that is, after all that polling, checks, timers and idle handles of the application have done. */
+static void guest_enter(uvhttp__epoll_t *epoll) {
+    if (epoll->in_iteration) return;
+    epoll->in_iteration = true;
+    uvhttp__iteration_begin(&epoll->loop);
+}
+
+static void guest_leave(uvhttp__epoll_t *epoll) {
+    guest_enter(epoll);
+    uvhttp__iteration_settle(&epoll->loop);
+    uvhttp__iteration_end(&epoll->loop);
+    epoll->in_iteration = false;
+}
+
+static void guest_on_timer(uv_timer_t *timer) {
+    uvhttp__epoll_t *epoll = timer->data;
+    epoll->loop.timer_tick = UINT64_MAX;
+    guest_enter(epoll); /* the end of the turn, in the next uv_prepare, looks at the wheel */
+}
+
+static void guest_idle(uv_idle_t *idle) {
+    (void)idle; /* that it is active is what counts: libuv polls without waiting */
+}
+
+static void guest_check(uv_check_t *check) {
+    guest_enter(check->data);
+}
+
+static void guest_prepare(uv_prepare_t *prepare) {
+    uvhttp__epoll_t *epoll = prepare->data;
+    guest_leave(epoll);
+    if (epoll->freeing) return; /* the handles are closing: nothing may be started again */
+    uvhttp__guest_arm_timer(&epoll->loop, &epoll->timer, guest_on_timer);
+    if (uvhttp__iteration_pending(&epoll->loop)) {
+        uv_idle_start(&epoll->idle, guest_idle);
+    } else {
+        uv_idle_stop(&epoll->idle);
+    }
+}
+
+static void guest_on_readable(void *arg) {
+    uvhttp__epoll_t *epoll = arg;
+    guest_enter(epoll);
+    uvhttp__fd_set_poll(epoll->loop.waited, 0);
+    if (__builtin_expect(epoll->refusals.count > 0 || epoll->loop.waited->error, 0)) look_at_refusal(epoll);
+    uvhttp__epoll_drain(epoll);
+}
+
+/* Only the watch can fail: it comes first, so that there is nothing to unwind. */
+static int guest_start(uvhttp__epoll_t *epoll, uv_loop_t *embedding) {
+    epoll->loop.uv = embedding;
+    int status = uvhttp__fd_set_watch_by_uv(epoll->loop.waited, guest_on_readable, epoll);
+    if (status != UVHTTP_OK) return status;
+    uv_prepare_init(embedding, &epoll->prepare);
+    uv_check_init(embedding, &epoll->check);
+    uv_idle_init(embedding, &epoll->idle);
+    uv_timer_init(embedding, &epoll->timer);
+    epoll->prepare.data = epoll->check.data = epoll->idle.data = epoll->timer.data = epoll;
+    uv_prepare_start(&epoll->prepare, guest_prepare);
+    uv_check_start(&epoll->check, guest_check);
+    /* The prepare handle alone keeps the host's loop alive, until uvhttp__loop_free: nothing else has to be counted. */
+    uv_unref((uv_handle_t *)&epoll->check);
+    uv_unref((uv_handle_t *)&epoll->idle);
+    uv_unref((uv_handle_t *)&epoll->timer);
+    epoll->handles_open = HANDLE_COUNT;
+    return UVHTTP_OK;
+}
+
+/* --- a loop of our own --- */
+
+/* Made when it is first needed; as with the eventfd, nobody has to read it. */
+static int timer_open(uvhttp__epoll_t *epoll) {
+    epoll->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (epoll->timer_fd < 0) return UVHTTP_E_NO_DESCRIPTORS;
+    int status = uvhttp__fd_set_change(epoll->loop.waited, EPOLL_CTL_ADD, epoll->timer_fd, EPOLLIN | EPOLLET, NULL,
+                                       UVHTTP__FD_TIMER);
+    if (status == UVHTTP_OK) return UVHTTP_OK;
+    close(epoll->timer_fd);
+    epoll->timer_fd = -1;
+    return status;
+}
+
+/* epoll waits for whole milliseconds. Returns whether the timer wakes the loop at a deadline between two. */
+static bool arm_timer(uvhttp__epoll_t *epoll, uint64_t deadline) {
+    if (deadline % UVHTTP__TICKS_PER_MS == 0) return false;
+    if (deadline >= epoll->loop.timer_tick) return true;
+    if (epoll->timer_fd < 0 && timer_open(epoll) != UVHTTP_OK) return false;
+    uint64_t deadline_ns = deadline * UVHTTP__TICK_NS;
+    const struct itimerspec time = {
+        .it_value = {.tv_sec = (time_t)(deadline_ns / 1000000000u), .tv_nsec = (long)(deadline_ns % 1000000000u)}};
+    if (timerfd_settime(epoll->timer_fd, TFD_TIMER_ABSTIME, &time, NULL) != 0) return false;
+    epoll->loop.timer_tick = deadline;
+    return true;
+}
+
+/* How long the loop may wait: ms, or -1 forever. */
+UVHTTP__HOT static int wait_ms(uvhttp__epoll_t *epoll) {
+    int uv_wait_ms = uvhttp__inner_iteration(&epoll->inner);
+    uint64_t next = 0;
+    if (uv_wait_ms == 0 || uvhttp__iteration_pending(&epoll->loop)) return 0;
+    if (!uvhttp__wheel_next(&epoll->loop.wheel, &next)) return uv_wait_ms;
+    uint64_t now_ns = uvhttp__clock_ns(); /* the turn may have taken long */
+    if (next <= now_ns / UVHTTP__TICK_NS) return 0;
+    if (arm_timer(epoll, next)) return uv_wait_ms;
+    uint64_t left_ms = (next + UVHTTP__TICKS_PER_MS - 1) / UVHTTP__TICKS_PER_MS - now_ns / 1000000u;
+    int limit_ms = uv_wait_ms < 0 ? INT_MAX : uv_wait_ms;
+    return left_ms < (uint64_t)limit_ms ? (int)left_ms : limit_ms;
+}
+
+/* After a refusal: for what the inner loop watches, signals among them, until the next try. */
+static void wait_otherwise(uvhttp__epoll_t *epoll) {
+    struct pollfd uv = {.fd = uv_backend_fd(&epoll->inner.uv), .events = POLLIN};
+    if (epoll->refusals.count > 0 && poll(&uv, 1, uvhttp__refusals_backoff_ms(&epoll->refusals)) > 0)
+        epoll->inner.due = true;
+}
+
+UVHTTP__HOT static void loop_run(uvhttp__loop_t *loop) {
+    uvhttp__epoll_t *epoll = uvhttp__epoll_of(loop);
+    assert(!loop->is_guest);
+    uvhttp__iteration_begin(loop);
+    for (;;) {
+        uvhttp__iteration_end(loop);
+        int timeout_ms = wait_ms(epoll);
+        if (loop->stopping && !uvhttp__iteration_pending(loop)) break;
+        uvhttp__fd_set_poll(loop->waited, timeout_ms);
+        if (__builtin_expect(epoll->refusals.count > 0 || loop->waited->error, 0)) {
+            look_at_refusal(epoll);
+            wait_otherwise(epoll);
+        }
+        uvhttp__iteration_begin(loop);
+        uvhttp__epoll_drain(epoll);
+        uvhttp__iteration_settle(loop);
+    }
+    loop->stopping = false;
+}
+
+static int own_start(uvhttp__epoll_t *epoll) {
+    int status = uvhttp__inner_open(&epoll->inner);
+    if (status != UVHTTP_OK) return status;
+    epoll->loop.uv = &epoll->inner.uv;
+    return uvhttp__fd_set_change(epoll->loop.waited, EPOLL_CTL_ADD, uv_backend_fd(&epoll->inner.uv), EPOLLIN, NULL,
+                                 UVHTTP__FD_UV);
+}
+
+/* --- life --- */
+
+static void wake(uvhttp__loop_t *loop) {
+    (void)!write(uvhttp__epoll_of(loop)->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
+}
+
+static void epoll_release(uvhttp__epoll_t *epoll) {
+    bool unused = uvhttp__inner_close(&epoll->inner);
+    uvhttp__fd_set_close(&epoll->loop);
+    if (epoll->wake_fd >= 0) close(epoll->wake_fd);
+    if (epoll->timer_fd >= 0) close(epoll->timer_fd);
+    uvhttp__free(epoll->receive_buffer);
+    uvhttp__loop_deinit(&epoll->loop);
+    if (unused) uvhttp__free(epoll); /* else the application's handles point at it */
+}
+
+static int wake_open(uvhttp__epoll_t *epoll) {
+    epoll->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (epoll->wake_fd < 0) return UVHTTP_E_NO_DESCRIPTORS;
+    return uvhttp__fd_set_change(epoll->loop.waited, EPOLL_CTL_ADD, epoll->wake_fd, EPOLLIN | EPOLLET, NULL,
+                                 UVHTTP__FD_WAKE);
+}
+
+static int loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop) {
+    uvhttp__epoll_t *epoll = uvhttp__calloc(1, sizeof *epoll);
+    if (!epoll) return UVHTTP_E_NOMEM;
+    epoll->wake_fd = epoll->timer_fd = -1;
+    int status = uvhttp__loop_init(&epoll->loop, &uvhttp__engine_epoll, options);
+    if (status != UVHTTP_OK) {
+        uvhttp__free(epoll);
+        return status;
+    }
+    epoll->receive_size = options->receive_buffer_size;
+    if (epoll->receive_size < RECEIVE_SIZE_MIN) epoll->receive_size = RECEIVE_SIZE_MIN;
+    epoll->receive_buffer = uvhttp__malloc(epoll->receive_size);
+    status = epoll->receive_buffer ? uvhttp__fd_set_new(&epoll->loop) : UVHTTP_E_NOMEM;
+    if (status == UVHTTP_OK) status = wake_open(epoll);
+    if (status == UVHTTP_OK) status = options->embedding ? guest_start(epoll, options->embedding) : own_start(epoll);
+    if (status != UVHTTP_OK) {
+        epoll_release(epoll);
+        return status;
+    }
+    *loop = &epoll->loop;
+    return UVHTTP_OK;
+}
+
+static void guest_on_closed(uv_handle_t *handle) {
+    uvhttp__epoll_t *epoll = handle->data;
+    if (--epoll->handles_open > 0) return;
+    guest_leave(epoll);
+    uvhttp__loop_run_posts(&epoll->loop); /* those that the turn's messages have posted */
+    void (*on_freed)(void *) = epoll->on_freed;
+    void *arg = epoll->freed_arg;
+    epoll_release(epoll);
+    if (on_freed) on_freed(arg);
+}
+
+static void loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg) {
+    uvhttp__epoll_t *epoll = uvhttp__epoll_of(loop);
+    assert(loop->stream_count == 0 && uvhttp__list_empty(&loop->listeners) && !epoll->freeing);
+    if (loop->is_guest) {
+        epoll->freeing = true;
+        epoll->on_freed = on_freed;
+        epoll->freed_arg = arg;
+        uv_close((uv_handle_t *)&epoll->prepare, guest_on_closed);
+        uv_close((uv_handle_t *)&epoll->check, guest_on_closed);
+        uv_close((uv_handle_t *)&epoll->idle, guest_on_closed);
+        uv_close((uv_handle_t *)&epoll->timer, guest_on_closed);
+        return;
+    }
+    epoll_release(epoll);
+    if (on_freed) on_freed(arg);
+}
+
+/* --- the engine --- */
+
+static bool preflight(char *reason, size_t size) {
+    snprintf(reason, size, "epoll is part of every Linux");
+    return true;
+}
+
+const uvhttp__engine_t uvhttp__engine_epoll = {
+    .name = "epoll",
+    .preflight = preflight,
+    .loop_new = loop_new,
+    .loop_run = loop_run,
+    .loop_free = loop_free,
+    .wake = wake,
+    .read_start = uvhttp__epoll_read_start,
+    .read_stop = uvhttp__epoll_read_stop,
+    .flush = uvhttp__epoll_flush,
+    .close = uvhttp__epoll_close,
+    .connect = uvhttp__epoll_connect,
+    .listener_open = uvhttp__epoll_listener_update,
+    .listener_update = uvhttp__epoll_listener_update,
+};
