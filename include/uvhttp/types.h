@@ -30,7 +30,7 @@ UVHTTP_BEGIN_DECLS
 
 /** A view of bytes that somebody else owns: not terminated, may hold NUL, `data` may be NULL when `size` is 0.
  * How long it stays valid is said where a function returns it. */
-typedef struct uvhttp_str {
+typedef struct uvhttp_str_s {
     const char *data;
     size_t size; /**< bytes */
 } uvhttp_str_t;

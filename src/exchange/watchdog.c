@@ -26,14 +26,14 @@ static bool count(uvhttp__http_worker_t *worker) {
     return true;
 }
 
-static const char *route_text(const uvhttp__route_t *route, char text[256]) {
+static const char *route_text(const uvhttp_route_t *route, char text[256]) {
     if (!route) return "a request without a route";
     const char *method = route->method == UVHTTP_ANY ? "ANY" : uvhttp_method_name((uvhttp_method_t)route->method);
     snprintf(text, 256, "%s %s", method, route->pattern);
     return text;
 }
 
-static void tell(uvhttp__http_worker_t *worker, const uvhttp__route_t *route, uint64_t ns) {
+static void tell(uvhttp__http_worker_t *worker, const uvhttp_route_t *route, uint64_t ns) {
     char text[256];
     if (!count(worker)) return;
     UVHTTP_LOG_WARN("http: %s kept loop %u from its other clients for %llu ms (handler_warn_ms is %u): what blocks "
@@ -42,7 +42,7 @@ static void tell(uvhttp__http_worker_t *worker, const uvhttp__route_t *route, ui
                     worker->service->config.handler_warn_ms);
 }
 
-void uvhttp__watch_handler(uvhttp__http_worker_t *worker, const uvhttp__route_t *route, uint64_t ns) {
+void uvhttp__watch_handler(uvhttp__http_worker_t *worker, const uvhttp_route_t *route, uint64_t ns) {
     if (ns < worker->warn_ns) return;
     worker->found_in_turn = true;
     worker->timed_until_ms = worker->worker->loop->now_ms + TIMED_MS;
