@@ -39,9 +39,11 @@ UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_str_to_double(uvhttp_str_t text, double
 
 /* --- copy --- */
 
-/** A terminated copy of the text, which may hold NUL, in memory of malloc(3): the caller's to free(3). NULL when out of
- * memory. */
+/** A terminated copy of the text, which may hold NUL: the caller's to give to uvhttp_free. NULL when out of memory. */
 UVHTTP_EXPORT UVHTTP_MUST_USE char *uvhttp_str_dup(uvhttp_str_t text);
+/** Gives back what uvhttp_str_dup returned; it is of the library's allocator (alloc.h), not of malloc(3). NULL is
+ * allowed. */
+UVHTTP_EXPORT void uvhttp_free(void *memory);
 
 /* --- media types --- */
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/chars.h"
+#include "base/alloc.h"
 #include "base/str.h"
 
 uvhttp_str_t uvhttp_str(const char *text) {
@@ -82,11 +82,15 @@ int uvhttp_str_to_double(uvhttp_str_t text, double *value) {
 }
 
 char *uvhttp_str_dup(uvhttp_str_t text) {
-    char *copy = malloc(text.size + 1); /* for free(3): not the library's memory */
+    char *copy = uvhttp__malloc(text.size + 1);
     if (!copy) return NULL;
     if (text.size) memcpy(copy, text.data, text.size);
     copy[text.size] = '\0';
     return copy;
+}
+
+void uvhttp_free(void *memory) {
+    uvhttp__free(memory);
 }
 
 bool uvhttp_media_type_is(uvhttp_str_t value, const char *type) {

@@ -161,10 +161,11 @@ static void test_a_copy_is_terminated(void **state) {
     (void)state;
     char *copy = uvhttp_str_dup((uvhttp_str_t){"a\0bc", 3});
     assert_memory_equal(copy, "a\0b", 4);
-    free(copy);
+    uvhttp_free(copy);
     copy = uvhttp_str_dup((uvhttp_str_t){NULL, 0});
     assert_string_equal(copy, "");
-    free(copy);
+    uvhttp_free(copy);
+    uvhttp_free(NULL);
 }
 
 static void test_media_types(void **state) {
