@@ -11,8 +11,6 @@
 UVHTTP_BEGIN_DECLS
 
 struct uv_loop_s;
-typedef struct uvhttp_server uvhttp_server_t;
-typedef struct uvhttp_group_s uvhttp_group_t;
 
 /** What of the log and the statistics a deployment wants. */
 typedef struct uvhttp_performance_config {

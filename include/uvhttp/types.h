@@ -35,6 +35,10 @@ typedef struct uvhttp_str_s {
     size_t size; /**< bytes */
 } uvhttp_str_t;
 
+/* Named here because several headers need them, and C99 allows one typedef of a name: server.h, request.h. */
+typedef struct uvhttp_server uvhttp_server_t;
+typedef struct uvhttp_request uvhttp_request_t;
+
 /** A version of HTTP, 10 * major + minor: later ones compare as greater. */
 typedef enum uvhttp_http_version {
     UVHTTP_HTTP_1_0 = 10,

@@ -12,7 +12,6 @@
 
 UVHTTP_BEGIN_DECLS
 
-typedef struct uvhttp_server uvhttp_server_t;
 typedef struct uvhttp_ws uvhttp_ws_t;
 typedef struct uvhttp_ws_ref_s uvhttp_ws_ref_t;
 
