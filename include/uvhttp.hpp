@@ -577,10 +577,10 @@ class server : public detail::routes<server> {
      * it was awaited before. */
     template <class F, class... Args>
     requires std::invocable<F, std::decay_t<Args>...>
-    auto work(F run, Args &&...args) {
+    auto work(F job, Args &&...args) {
         constexpr bool as_temporary =
             detail::callable_is_safe<F> && ((std::is_lvalue_reference_v<Args> || detail::item_is_safe<Args>)&&...);
-        return working<as_temporary, F, std::decay_t<Args>...>(native(), std::move(run), std::forward<Args>(args)...);
+        return working<as_temporary, F, std::decay_t<Args>...>(native(), std::move(job), std::forward<Args>(args)...);
     }
 
     /** Called for each exception that a handler lets out, on the loop's thread; it must not block. */
