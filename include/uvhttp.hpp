@@ -8,6 +8,8 @@
 
 #include <uvhttp/config.hpp>
 #include <uvhttp/exchange.hpp>
+#include <uvhttp/forms.hpp>
+#include <uvhttp/tls.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -402,8 +404,14 @@ inline int status_of(const std::exception_ptr &exception) noexcept {
     }
 }
 
+struct route_base {
+    virtual ~route_base() = default;
+};
+
 /* What all routes of a server share; it stays where it is when the server is moved. */
 struct core {
+    uvhttp_server_t *server = nullptr;
+    std::vector<std::unique_ptr<route_base>> routes{};
     std::atomic<std::uint64_t> exceptions{0};
     std::function<void(std::exception_ptr, const request &)> on_exception{};
 
@@ -491,10 +499,6 @@ inline void ended(coroutine &self) noexcept {
     self.~coroutine();
 }
 
-struct route_base {
-    virtual ~route_base() = default;
-};
-
 template <class F> struct route final : route_base {
     core &owner;
     F handler;
@@ -527,6 +531,14 @@ template <class F> struct route final : route_base {
 
 } // namespace detail
 
+} // namespace uvhttp
+
+#include <uvhttp/websocket.hpp>
+
+#include <uvhttp/routes.hpp>
+
+namespace uvhttp {
+
 /** Routes and handlers are set before listen and run. A handler is called on the loops' threads, on several at once
  * when there are several, and is one of
  *
@@ -534,7 +546,7 @@ template <class F> struct route final : route_base {
  *     void(request&, reply&)         the same without a value, or later by reply.defer()
  *     task<response>(request&)       a coroutine; what the lambda has captured stays with the server
  */
-class server {
+class server : public detail::routes<server> {
   public:
     /** Throws when a field is out of range, with a message that says which, and when out of memory. */
     explicit server(const config &fields = {}) : server(std::in_place, fields.native()) {}
@@ -543,38 +555,9 @@ class server {
         return server(std::in_place, fields);
     }
 
-    template <class F> server &get(const char *pattern, F handler) {
-        return add(uvhttp_get, pattern, std::move(handler));
-    }
-    template <class F> server &head(const char *pattern, F handler) {
-        return add(uvhttp_head, pattern, std::move(handler));
-    }
-    template <class F> server &post(const char *pattern, F handler) {
-        return add(uvhttp_post, pattern, std::move(handler));
-    }
-    template <class F> server &put(const char *pattern, F handler) {
-        return add(uvhttp_put, pattern, std::move(handler));
-    }
-    template <class F> server &del(const char *pattern, F handler) {
-        return add(uvhttp_delete, pattern, std::move(handler));
-    }
-    template <class F> server &patch(const char *pattern, F handler) {
-        return add(uvhttp_patch, pattern, std::move(handler));
-    }
-    template <class F> server &options(const char *pattern, F handler) {
-        return add(uvhttp_options, pattern, std::move(handler));
-    }
-    template <class F> server &any(const char *pattern, F handler) {
-        return add(uvhttp_any, pattern, std::move(handler));
-    }
+    /** Middleware of all requests, also of those that no route matches. */
     server &use(uvhttp_middleware_t middleware) {
-        check(uvhttp_use(native(), middleware));
-        return *this;
-    }
-    /** Of the route that was added last. */
-    server &route_options(const uvhttp_route_options_t &options) {
-        check(uvhttp_route_options(native(), &options));
-        return *this;
+        return registered(uvhttp_use(native(), middleware) == UVHTTP_OK);
     }
 
     /** Runs run(args...) on a thread of the pool, where it may block; what is awaited gives what that returns or
@@ -594,10 +577,10 @@ class server {
      * it was awaited before. */
     template <class F, class... Args>
     requires std::invocable<F, std::decay_t<Args>...>
-    auto work(F run, Args &&...args) {
+    auto work(F job, Args &&...args) {
         constexpr bool as_temporary =
             detail::callable_is_safe<F> && ((std::is_lvalue_reference_v<Args> || detail::item_is_safe<Args>)&&...);
-        return working<as_temporary, F, std::decay_t<Args>...>(native(), std::move(run), std::forward<Args>(args)...);
+        return working<as_temporary, F, std::decay_t<Args>...>(native(), std::move(job), std::forward<Args>(args)...);
     }
 
     /** Called for each exception that a handler lets out, on the loop's thread; it must not block. */
@@ -617,6 +600,19 @@ class server {
         if (status != UVHTTP_OK) throw error(status, error_text());
         return port;
     }
+    /** The same with TLS; one server may have both. */
+    std::uint16_t listen(const char *address, const tls &with) {
+        std::uint16_t port = 0;
+        int status = uvhttp_server_listen_tls(native(), address, with.native(), &port);
+        if (status != UVHTTP_OK) throw error(status, error_text());
+        return port;
+    }
+#if UVHTTP_WITH_WEBSOCKET
+    /** To all WebSocket connections that have subscribed to the topic. Any thread. */
+    void publish(const char *topic, std::string_view text) {
+        check(uvhttp_websocket_publish(native(), topic, UVHTTP_WS_TEXT, text.data(), text.size()));
+    }
+#endif
     /** Until SIGINT or SIGTERM, or stop, and drained. nullptr: only on what listen was called for. Returns 0, or a code
      * whose reason has been logged: what main may return is run(...) != 0. */
     int run(const char *address = nullptr) noexcept {
@@ -636,21 +632,21 @@ class server {
   private:
     server(std::in_place_t, const uvhttp_server_config_t &fields) : core_(std::make_unique<detail::core>()) {
         native_.reset(uvhttp_server_new(&fields));
+        core_->server = native_.get();
+        root_ = uvhttp_group(native_.get(), "");
         if (native_) return;
         char message[256] = "";
         int status = uvhttp_server_config_check(&fields, message, sizeof message);
         throw error(status != UVHTTP_OK ? status : UVHTTP_E_NOMEM, *message ? message : "no server: see the log");
     }
 
-    using registration = int (*)(uvhttp_server_t *, const char *, uvhttp_handler_cb, void *);
+    template <class> friend class detail::routes;
 
-    template <class F> server &add(registration how, const char *pattern, F &&handler) {
-        using made = detail::route<F>;
-        auto owned = std::make_unique<made>(*core_, std::move(handler));
-        void *user = owned.get();
-        routes_.push_back(std::move(owned));
-        check(how(native(), pattern, made::run, user));
-        return *this;
+    detail::core &shared() const noexcept {
+        return *core_;
+    }
+    uvhttp_group_t *native_group() const noexcept {
+        return root_;
     }
 
     struct freed {
@@ -660,12 +656,13 @@ class server {
     };
 
     std::unique_ptr<detail::core> core_;
-    std::vector<std::unique_ptr<detail::route_base>> routes_{};
     std::unique_ptr<uvhttp_server_t, freed> native_{}; /* goes first */
+    uvhttp_group_t *root_ = nullptr;                   /* of the routes: a group without a prefix */
 };
 
 } // namespace uvhttp
 
 #include <uvhttp/await.hpp>
+#include <uvhttp/tasks.hpp>
 
 #endif

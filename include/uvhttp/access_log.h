@@ -41,7 +41,7 @@ UVHTTP_EXPORT uvhttp_middleware_t uvhttp_access_log(const uvhttp_access_log_opti
  * UVHTTP_E_INVALID when `middleware` is no access log with a path. */
 UVHTTP_EXPORT int uvhttp_access_log_reopen(uvhttp_middleware_t middleware);
 
-typedef struct uvhttp_access_log_stats {
+typedef struct uvhttp_access_log_stats_s {
     uint64_t lines;   /**< written whole */
     uint64_t bytes;   /**< written, also of a line that is not whole yet */
     uint64_t dropped; /**< requests for which there was no room or no thread */

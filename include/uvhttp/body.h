@@ -104,9 +104,23 @@ UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_read_body(uvhttp_request_t *req
 UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_save_form(uvhttp_request_t *req, int directory,
                                                            const uvhttp_form_limits_t *limits, uvhttp_form_t **form);
 
-/** The same for a body of any other type: all of it becomes one file, called `name` (as for uvhttp_form_file_save;
- * NULL: "upload"). `saved` and `size` get its name and bytes, and may be NULL. */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_save_body(uvhttp_request_t *req, int directory, const char *name,
+/** How far a body is saved: `received` bytes of it are in the file; total: what Content-Length has announced, or -1.
+ * After each piece, so that the last call has all of a body that is not empty; on the thread of the handler, which it
+ * holds up. With `live_body` it follows what the client sends; a spooled body has come before the handler runs
+ * (route.h). */
+typedef void (*uvhttp_save_progress_cb)(uvhttp_request_t *req, uint64_t received, int64_t total, void *user);
+
+/** A field that is 0 has its default. */
+typedef struct uvhttp_save_options {
+    const char *name;                    /**< of the file, as for uvhttp_form_file_save; default "upload" */
+    uvhttp_save_progress_cb on_progress; /**< default: nobody is called */
+    void *user;                          /**< for on_progress */
+} uvhttp_save_options_t;
+
+/** The same for a body of any other type: all of it becomes one file. options NULL: defaults. `saved` and `size` get
+ * its name and bytes, and may be NULL. */
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_save_body(uvhttp_request_t *req, int directory,
+                                                           const uvhttp_save_options_t *options,
                                                            char saved[UVHTTP_FORM_SAVED_NAME_SIZE], uint64_t *size);
 
 /** Trailer fields of a chunked body (RFC 9110 section 6.5), when it has come whole: the value of the first one called

@@ -45,6 +45,7 @@ typedef struct uvhttp_cookie_options {
     uvhttp_same_site_t same_site; /**< default UVHTTP_SAME_SITE_LAX; always sent */
     bool secure;                  /**< default false: also over plain HTTP */
     bool http_only;               /**< default false: scripts of the page can read it */
+    size_t value_size;            /**< bytes of `value` when it is not terminated; 0, the default: it is */
 } uvhttp_cookie_options_t;
 
 /** Adds a Set-Cookie field. The prefixes of 6265bis section 4.1.3 are enforced, case ignored: a name "__Secure-..."

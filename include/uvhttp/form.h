@@ -29,7 +29,7 @@ typedef struct uvhttp_form uvhttp_form_t;
 
 /** A part that came with a file name. An input of a page that was left empty comes with an empty `name_raw` and no
  * data. */
-typedef struct uvhttp_form_file {
+typedef struct uvhttp_form_file_s {
     uvhttp_str_t field;        /**< name of the input */
     uvhttp_str_t name;         /**< the last component of the file name, safe to create: valid UTF-8 without control and
                                     direction characters, '/' and '\\'; neither first nor last is a dot or a space; at

@@ -43,7 +43,7 @@ typedef struct uvhttp_rate_limit_decision {
     uint64_t next_ns;   /**< until one more than `remaining` would be */
 } uvhttp_rate_limit_decision_t;
 
-typedef struct uvhttp_rate_limit_stats {
+typedef struct uvhttp_rate_limit_stats_s {
     uint64_t allowed;      /**< requests that the buckets admitted */
     uint64_t refused;      /**< requests that were answered 429 (or 503) because their bucket was empty */
     uint64_t keys;         /**< buckets held, full ones that nobody has asked for since included */

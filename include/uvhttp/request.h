@@ -14,8 +14,6 @@
 
 UVHTTP_BEGIN_DECLS
 
-typedef struct uvhttp_request uvhttp_request_t;
-
 /** The method by number (UVHTTP_METHOD_OTHER for one that the library does not know) and as text. */
 UVHTTP_EXPORT uvhttp_method_t uvhttp_request_method(const uvhttp_request_t *req);
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_method_text(const uvhttp_request_t *req);

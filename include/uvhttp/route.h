@@ -15,7 +15,9 @@ typedef void (*uvhttp_handler_cb)(uvhttp_request_t *req, uvhttp_response_t *res,
  * hooks run there after it, whatever the mode. A mode that this build does not have is refused at registration with
  * UVHTTP_E_UNSUPPORTED. */
 typedef enum uvhttp_exec {
-    UVHTTP_EXEC_LOOP,     /**< on the loop's thread: it must not block. Default */
+    UVHTTP_EXEC_DEFAULT,  /**< as the defaults of the groups around the route say (uvhttp_group_defaults), else on the
+                               loop */
+    UVHTTP_EXEC_LOOP,     /**< on the loop's thread: it must not block */
     UVHTTP_EXEC_WORKER,   /**< on a thread of the server's pool: it may block. Request and response are that thread's
                                until it returns, all of their functions may be used, and uvhttp_response_write waits
                                for a slow client. If the client goes meanwhile, the request stays readable, and what is
@@ -67,8 +69,10 @@ typedef struct uvhttp_middleware {
     void (*on_refused)(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
 } uvhttp_middleware_t;
 
-/** What a route has of its own (uvhttp_route_options). A field that is 0 has its default. */
-typedef struct uvhttp_route_options {
+/** What a route has of its own (uvhttp_route_options), or what the routes of a group inherit (uvhttp_group_defaults). A
+ * field that is 0 has the value of the innermost group whose defaults name one, else the default given here. A route
+ * cannot switch `stream_body` or `live_body` of its group off: register it in another group with the same prefix. */
+typedef struct uvhttp_route_options_s {
     bool stream_body; /**< the body is not buffered in memory. On the loop and in a coroutine the handler runs as soon
                          as the head has come, and takes the body by uvhttp_request_on_body or uvhttp_coro_read_body. On
                          a worker the body is spooled: it is received first, beyond config.spool_memory into a temporary
@@ -80,19 +84,25 @@ typedef struct uvhttp_route_options {
                                  stream_body, no limit */
     uint32_t body_timeout;  /**< seconds in which no byte of a body comes, in which a stream that is paused does not
                                count;  UINT32_MAX: no limit; default: config.body_timeout */
-    uint32_t response_timeout_ms; /**< how long the server waits for the application: from the return of the handler
-                                     that has deferred its answer (with a stream: from the end of its body, or while it
-                                     is paused) to the answer or the begin of one in pieces; then the client gets a 503.
-                                     1..604800000; default: forever */
-    uvhttp_exec_t exec; /**< how the handler is run; 0 (UVHTTP_EXEC_LOOP): as uvhttp_route has said, and for routes that
-                             were registered without saying so on the loop */
-    bool live_body; /**< with stream_body and UVHTTP_EXEC_WORKER: the handler runs as soon as the head has come, and its
-                         thread waits for the client in uvhttp_request_read_body. For handlers that must see the bytes
-                       as they come; config.worker_live_max threads at most. Default: the body is spooled */
+    uint32_t
+        response_timeout_ms; /**< how long the server waits for the application: from the return of the handler that
+                                has deferred its answer (with a stream: from the end of its body, or while it is
+                                paused) to the answer or the begin of one in pieces; then the client gets a 503.
+                                1..604800000, or UINT32_MAX: no limit, also where a group has one; default: no limit
+                              */
+    uvhttp_exec_t exec; /**< how the handler is run; UVHTTP_EXEC_DEFAULT (0): as uvhttp_route or uvhttp_group_route has
+                             said */
+    bool live_body; /**< with stream_body in the same options, and UVHTTP_EXEC_WORKER: the handler runs as soon as the
+                       head has come, and its thread waits for the client in uvhttp_request_read_body. For handlers that
+                       must see the bytes as they come; config.worker_live_max threads at most. Default: the body is
+                       spooled */
 } uvhttp_route_options_t;
 
-/** A set of routes with a common prefix and common middleware (server.h). */
-typedef struct uvhttp_group uvhttp_group_t;
+/** A set of routes with a common prefix, common middleware and common defaults (server.h). */
+typedef struct uvhttp_group_s uvhttp_group_t;
+
+/** A registered route. Owned by the server, and valid until uvhttp_server_free. */
+typedef struct uvhttp_route_s uvhttp_route_t;
 
 /* Patterns are absolute and written decoded, in UTF-8: no '%', '?', '#', control character or dot segment. A brace or
  * an angle bracket as it stands is refused, because "/users/{id}" would be a path without parameters: write

@@ -11,8 +11,6 @@
 UVHTTP_BEGIN_DECLS
 
 struct uv_loop_s;
-typedef struct uvhttp_server uvhttp_server_t;
-typedef struct uvhttp_group uvhttp_group_t;
 
 /** What of the log and the statistics a deployment wants. */
 typedef struct uvhttp_performance_config {
@@ -276,6 +274,9 @@ UVHTTP_EXPORT void uvhttp_server_free(uvhttp_server_t *server);
 
 /** What went wrong last in registration, listen or run, one line; "" if nothing. Valid until the next call. */
 UVHTTP_EXPORT const char *uvhttp_server_error_text(const uvhttp_server_t *server);
+/** The code of the same: 0 if nothing went wrong, UVHTTP_E_INVALID if server is NULL. The thread that registers, or
+ * runs the server. */
+UVHTTP_EXPORT int uvhttp_server_error(const uvhttp_server_t *server);
 
 /** "io_uring" or "epoll" and why; NULL before run or attach. Any thread. */
 UVHTTP_EXPORT const char *uvhttp_server_engine(const uvhttp_server_t *server, const char **reason);
@@ -284,41 +285,77 @@ UVHTTP_EXPORT const char *uvhttp_server_engine(const uvhttp_server_t *server, co
  * threads. Handles must be closed before the server has stopped. */
 UVHTTP_EXPORT struct uv_loop_s *uvhttp_loop_uv(void);
 
-/* --- routes --- Before the first listen or run. Return 0, UVHTTP_E_ROUTE_PATTERN, UVHTTP_E_ROUTE_CONFLICT,
- * UVHTTP_E_NOMEM, UVHTTP_E_STATE or UVHTTP_E_INVALID; the first error is kept and also returned by listen and run, so
- * it need not be checked here. Patterns: see route.h. */
+/* --- routes --- Before the first listen or run, one thread at a time. Patterns: see route.h.
+ *
+ * Registration returns a handle of the route, or NULL when it was refused: UVHTTP_E_ROUTE_PATTERN,
+ * UVHTTP_E_ROUTE_CONFLICT, UVHTTP_E_INVALID (server, group, pattern or handler is NULL, or the method or mode is none),
+ * UVHTTP_E_UNSUPPORTED (this build has no such mode), UVHTTP_E_STATE (after listen) or UVHTTP_E_NOMEM. The handle need
+ * not be checked: the server keeps the first refusal, uvhttp_server_listen and uvhttp_server_run return its code, and
+ * uvhttp_server_error_text says which route it was and why. `user` must live as long as the server. */
 
-UVHTTP_EXPORT int uvhttp_get(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
-UVHTTP_EXPORT int uvhttp_head(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
-UVHTTP_EXPORT int uvhttp_post(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
-UVHTTP_EXPORT int uvhttp_put(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
-UVHTTP_EXPORT int uvhttp_delete(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
-UVHTTP_EXPORT int uvhttp_patch(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
-UVHTTP_EXPORT int uvhttp_options(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
-UVHTTP_EXPORT int uvhttp_any(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
-/** Any method, and how the handler is run (route.h); the functions above mean UVHTTP_EXEC_LOOP. To choose for them, or
- * for a route of a group: uvhttp_route_options, field `exec`. Also UVHTTP_E_UNSUPPORTED: this build has no such mode.
- */
-UVHTTP_EXPORT int uvhttp_route(uvhttp_server_t *server, uvhttp_method_t method, const char *pattern,
-                               uvhttp_handler_cb handler, void *user, uvhttp_exec_t exec);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_get(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
+                                         void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_head(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
+                                          void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_post(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
+                                          void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_put(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
+                                         void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_delete(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
+                                            void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_patch(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
+                                           void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_options(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
+                                             void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_any(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
+                                         void *user);
+/** Any method, and how the handler is run (route.h). UVHTTP_EXEC_DEFAULT: as the functions above. */
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_route(uvhttp_server_t *server, uvhttp_method_t method, const char *pattern,
+                                           uvhttp_handler_cb handler, void *user, uvhttp_exec_t exec);
 
-/** A group: its routes' patterns are behind `prefix` ("/api"), its middleware runs for them. Owned by the server. Never
- * NULL: an error is kept and reported by listen. */
+/** A group: its routes have patterns behind `prefix` ("/api", copied; NULL or "": none), and its middleware and
+ * defaults. Two groups may have the same prefix. Owned by the server, and valid until uvhttp_server_free. Never NULL
+ * unless the server is: when the group is refused (as a route is), the group that is returned refuses everything. */
 UVHTTP_EXPORT uvhttp_group_t *uvhttp_group(uvhttp_server_t *server, const char *prefix);
+/** A group in a group: behind its prefix and its middleware, and with its defaults where it has none of its own. */
 UVHTTP_EXPORT uvhttp_group_t *uvhttp_group_group(uvhttp_group_t *group, const char *prefix);
-UVHTTP_EXPORT int uvhttp_group_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern,
-                                     uvhttp_handler_cb handler, void *user);
+
+/** Routes of a group, as those of a server. `pattern` stands behind the prefix; "" is the prefix itself. */
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_get(uvhttp_group_t *group, const char *pattern, uvhttp_handler_cb handler,
+                                               void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_head(uvhttp_group_t *group, const char *pattern, uvhttp_handler_cb handler,
+                                                void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_post(uvhttp_group_t *group, const char *pattern, uvhttp_handler_cb handler,
+                                                void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_put(uvhttp_group_t *group, const char *pattern, uvhttp_handler_cb handler,
+                                               void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_delete(uvhttp_group_t *group, const char *pattern, uvhttp_handler_cb handler,
+                                                  void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_patch(uvhttp_group_t *group, const char *pattern, uvhttp_handler_cb handler,
+                                                 void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_options(uvhttp_group_t *group, const char *pattern,
+                                                   uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_any(uvhttp_group_t *group, const char *pattern, uvhttp_handler_cb handler,
+                                               void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern,
+                                                 uvhttp_handler_cb handler, void *user, uvhttp_exec_t exec);
+
+/** What the routes of a group, and of the groups in it, inherit where their own options are 0; copied, and a second
+ * call replaces it. NULL: nothing. Whether routes are registered before or after does not matter. Static files and
+ * WebSocket routes have no use for it. Returns 0, or as uvhttp_route_options. */
+UVHTTP_EXPORT int uvhttp_group_defaults(uvhttp_group_t *group, const uvhttp_route_options_t *defaults);
 
 /** Middleware of the server (also for requests that match no route) or of a group, in the order of the calls, outer
- * before inner. */
+ * before inner. Returns 0, UVHTTP_E_INVALID (server or group NULL, or refused; run NULL), UVHTTP_E_STATE (after listen)
+ * or UVHTTP_E_NOMEM; then destroy has been called, and listen fails, too. */
 UVHTTP_EXPORT int uvhttp_use(uvhttp_server_t *server, uvhttp_middleware_t middleware);
 UVHTTP_EXPORT int uvhttp_group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware);
-/** Middleware of the route registered last on the server or group. */
-UVHTTP_EXPORT int uvhttp_route_use(uvhttp_server_t *server, uvhttp_middleware_t middleware);
-/** Options of the route registered last on the server or group; copied, and a second call replaces them. NULL:
- * defaults. Returns 0, UVHTTP_E_STATE after listen, UVHTTP_E_INVALID (there is no such route, a value is out of range)
- * or UVHTTP_E_UNSUPPORTED (exec: this build has no such mode); listen then fails, too, and says why. */
-UVHTTP_EXPORT int uvhttp_route_options(uvhttp_server_t *server, const uvhttp_route_options_t *options);
+/** Middleware of one route, behind that of its groups. Returns as uvhttp_use. */
+UVHTTP_EXPORT int uvhttp_route_use(uvhttp_route_t *route, uvhttp_middleware_t middleware);
+/** Options of one route; copied, and a second call replaces them. NULL: none of its own. Returns 0, UVHTTP_E_INVALID
+ * (route NULL, or a value out of range), UVHTTP_E_UNSUPPORTED (exec: this build has no such mode) or UVHTTP_E_STATE
+ * (after listen); listen then fails, too, and says why. */
+UVHTTP_EXPORT int uvhttp_route_options(uvhttp_route_t *route, const uvhttp_route_options_t *options);
 
 /* --- other protocols --- */
 

@@ -30,10 +30,14 @@ UVHTTP_BEGIN_DECLS
 
 /** A view of bytes that somebody else owns: not terminated, may hold NUL, `data` may be NULL when `size` is 0.
  * How long it stays valid is said where a function returns it. */
-typedef struct uvhttp_str {
+typedef struct uvhttp_str_s {
     const char *data;
     size_t size; /**< bytes */
 } uvhttp_str_t;
+
+/* Named here because several headers need them, and C99 allows one typedef of a name: server.h, request.h. */
+typedef struct uvhttp_server uvhttp_server_t;
+typedef struct uvhttp_request uvhttp_request_t;
 
 /** A version of HTTP, 10 * major + minor: later ones compare as greater. */
 typedef enum uvhttp_http_version {

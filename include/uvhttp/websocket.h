@@ -12,9 +12,8 @@
 
 UVHTTP_BEGIN_DECLS
 
-typedef struct uvhttp_server uvhttp_server_t;
 typedef struct uvhttp_ws uvhttp_ws_t;
-typedef struct uvhttp_ws_ref uvhttp_ws_ref_t;
+typedef struct uvhttp_ws_ref_s uvhttp_ws_ref_t;
 
 typedef enum uvhttp_ws_type { UVHTTP_WS_TEXT = 1, UVHTTP_WS_BINARY = 2 } uvhttp_ws_type_t;
 
@@ -119,15 +118,17 @@ typedef struct uvhttp_ws_handlers {
     void (*on_stop)(uvhttp_ws_t *ws, void *user);
 } uvhttp_ws_handlers_t;
 
-/** Serves WebSocket at a pattern (route.h), for GET; handlers are copied. What is no handshake gets 426 (with the
- * version that is spoken), 400 or 403. Before the first listen or run. Returns 0, UVHTTP_E_INVALID (on_message and
- * on_fragment are both missing, or both there), UVHTTP_E_CONFIG (an option out of range; the log says which), or a code
- * of uvhttp_get. As with every route, the first error is kept and returned by listen and run. */
-UVHTTP_EXPORT int uvhttp_websocket(uvhttp_server_t *server, const char *pattern, const uvhttp_ws_handlers_t *handlers,
-                                   void *user);
+/** Serves WebSocket at a pattern (route.h), for GET. A request that is no handshake gets 426 (with the version that the
+ * server speaks), 400 or 403. `handlers` and the options in it are copied; `user` must live as long as the server.
+ * Before the first listen or run, on the registering thread. Returns the route, for uvhttp_route_use; options do not
+ * apply to it. NULL: it was refused (on_message and on_fragment are both missing or both set, an option is out of
+ * range, or for a reason of uvhttp_get); listen returns the code, and uvhttp_server_error_text and the log say why. RFC
+ * 6455 section 4.2, for HTTP/2 RFC 8441. */
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_websocket(uvhttp_server_t *server, const char *pattern,
+                                               const uvhttp_ws_handlers_t *handlers, void *user);
 /** The same in a group, behind its prefix and middleware. */
-UVHTTP_EXPORT int uvhttp_group_websocket(uvhttp_group_t *group, const char *pattern,
-                                         const uvhttp_ws_handlers_t *handlers, void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_websocket(uvhttp_group_t *group, const char *pattern,
+                                                     const uvhttp_ws_handlers_t *handlers, void *user);
 
 /** Queues a message, as one frame, a copy; all that is queued in one turn of the loop leaves in one send. It waits
  * behind a message that is being sent in pieces. Returns 0; UVHTTP_E_AGAIN: taken, but the queue is above

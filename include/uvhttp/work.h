@@ -34,7 +34,7 @@ typedef struct uvhttp_work_options {
 } uvhttp_work_options_t;
 
 /** A job that can be cancelled. Counted. */
-typedef struct uvhttp_work uvhttp_work_t;
+typedef struct uvhttp_work_s uvhttp_work_t;
 
 /** Has run(user) called by a worker thread, then done(user, status) (may be NULL). From any thread, also before the
  * server runs and from within run or done; not after uvhttp_server_free has begun. Returns 0, UVHTTP_E_WORK_FULL

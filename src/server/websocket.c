@@ -1,6 +1,9 @@
 /* Owns: WebSocket routes: registration and the way from the HTTP request to the handler's connection. May include:
  * everything. */
 #include "handler/websocket.h"
+
+#include <stdio.h>
+
 #include "exchange/exchange.h"
 #include "server/server.h"
 
@@ -56,30 +59,31 @@ static int make_endpoint(uvhttp_server_t *server, const uvhttp_ws_handlers_t *ha
     return status;
 }
 
-int uvhttp_group_websocket(uvhttp_group_t *group, const char *pattern, const uvhttp_ws_handlers_t *handlers,
-                           void *user) {
-    if (!group) return UVHTTP_E_INVALID;
+uvhttp_route_t *uvhttp_group_websocket(uvhttp_group_t *group, const char *pattern, const uvhttp_ws_handlers_t *handlers,
+                                       void *user) {
+    if (!group) return NULL;
     uvhttp_server_t *server = uvhttp__router_owner(uvhttp__group_router(group));
     uvhttp__ws_endpoint_t *endpoint;
     int status = make_endpoint(server, handlers, user, pattern, &endpoint);
     if (status != UVHTTP_OK) {
-        /* A route without a handler is refused, and so remembered for listen. */
-        (void)uvhttp__group_add(group, UVHTTP_GET, pattern, NULL, NULL, UVHTTP__EXEC_FIXED, NULL);
-        return status;
+        char text[256];
+        snprintf(text, sizeof text, "WebSocket at %s: %s", pattern ? pattern : "(null)", uvhttp_error_message(status));
+        (void)uvhttp__router_fail(uvhttp__group_router(group), status, text);
+        return NULL;
     }
-    uvhttp__route_t *route;
+    uvhttp_route_t *route;
     status = uvhttp__group_add(group, UVHTTP_GET, pattern, serve, endpoint, UVHTTP__EXEC_FIXED, &route);
     if (status != UVHTTP_OK) {
         uvhttp__ws_endpoint_free(endpoint);
-        return status;
+        return NULL;
     }
-    return uvhttp__route_use(uvhttp__group_router(group), route,
-                             (uvhttp_middleware_t){.run = pass_on, .user = endpoint, .destroy = destroy});
+    status = uvhttp__route_use(route, (uvhttp_middleware_t){.run = pass_on, .user = endpoint, .destroy = destroy});
+    return status == UVHTTP_OK ? route : NULL;
 }
 
-int uvhttp_websocket(uvhttp_server_t *server, const char *pattern, const uvhttp_ws_handlers_t *handlers, void *user) {
-    return server ? uvhttp_group_websocket(uvhttp__router_root(server->service.router), pattern, handlers, user)
-                  : UVHTTP_E_INVALID;
+uvhttp_route_t *uvhttp_websocket(uvhttp_server_t *server, const char *pattern, const uvhttp_ws_handlers_t *handlers,
+                                 void *user) {
+    return server ? uvhttp_group_websocket(uvhttp__router_root(server->service.router), pattern, handlers, user) : NULL;
 }
 
 int uvhttp_websocket_publish(uvhttp_server_t *server, const char *topic, uvhttp_ws_type_t type, const void *data,
