@@ -118,13 +118,15 @@ if(BUILD_WITH_WEBSOCKET)
 endif()
 
 if(UVHTTP_HAVE_CXX)
-  add_executable(cpp_test_server test/integration/cpp/cpp_test_server.cpp)
-  target_link_libraries(cpp_test_server PRIVATE uvhttp_flags uvhttp_static Threads::Threads)
-  target_compile_options(cpp_test_server PRIVATE -Wconversion)
+  foreach(program IN ITEMS cpp_test_server cpp_site_server)
+    add_executable(${program} test/integration/cpp/${program}.cpp)
+    target_link_libraries(${program} PRIVATE uvhttp_flags uvhttp_static Threads::Threads)
+    target_compile_options(${program} PRIVATE -Wconversion)
+    set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test/bin")
+  endforeach()
   if(NOT UVHTTP_SANITIZERS) # they have an operator new of their own
     target_compile_definitions(cpp_test_server PRIVATE COUNT_NEWS)
   endif()
-  set_target_properties(cpp_test_server PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test/bin")
 endif()
 
 # Programs of the gates (test/gates/*.py run them); public headers only. They count calls of malloc, as sanitizers do.

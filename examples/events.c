@@ -4,20 +4,18 @@
  *   curl -N http://127.0.0.1:8080/events &
  *   curl -d hello http://127.0.0.1:8080/say
  *
- * An event stream is a response that does not end: a deferred handle, begun once and written to from wherever something
- * happens. A client that does not read is cut off when its queue is full; the browser then connects again by itself.
+ * An event stream is a response that does not end, to which any thread sends events. A client that does not read is cut
+ * off; the browser then connects again by itself.
  */
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <uvhttp.h>
 
 #define TEXT_MAX 500 /* bytes of what may be said at once */
 
 typedef struct listener {
     struct listener *next, **at; /* in the list, while the client is there */
-    uvhttp_deferred_t *stream;
+    uvhttp_events_t *events;
 } listener_t;
 
 /* Handlers run on several loop threads. */
@@ -38,77 +36,33 @@ static void home(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_response_send_static(res, 200, "text/html; charset=utf-8", page, sizeof page - 1);
 }
 
-/* The stream has ended, or the client has gone. */
-static void leave(uvhttp_response_t *res, int status, void *user) {
+/* The client has gone, or the server stops: it ends all streams. */
+static void leave(uvhttp_events_t *events, int status, void *user) {
     listener_t *listener = user;
-    (void)res, (void)status;
+    (void)status;
     pthread_mutex_lock(&lock);
     *listener->at = listener->next;
     if (listener->next) listener->next->at = listener->at;
     pthread_mutex_unlock(&lock);
-    uvhttp_deferred_release(listener->stream);
+    uvhttp_events_release(events);
     free(listener);
-}
-
-static void open_stream(uvhttp_response_t *res, void *user) {
-    (void)user;
-    if (!res) return;
-    uvhttp_response_header(res, "Cache-Control", "no-store");
-    uvhttp_response_begin(res, 200, "text/event-stream", UVHTTP_SIZE_UNKNOWN);
-    uvhttp_response_write(res, ": welcome\n\n", 11);
-}
-
-/* The server stops: without this it would wait for the streams until its drain_timeout. */
-static void end_stream(uvhttp_response_t *res, void *user) {
-    (void)user;
-    uvhttp_response_write(res, "event: bye\ndata:\n\n", 18);
-    uvhttp_response_end(res);
 }
 
 static void listen_to_events(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     listener_t *listener = malloc(sizeof *listener);
-    uvhttp_deferred_t *stream = listener ? uvhttp_response_defer(res) : NULL;
-    if (!stream || uvhttp_response_on_done(res, leave, listener) != UVHTTP_OK) {
+    const uvhttp_events_options_t options = {.on_close = leave, .user = listener};
+    if (!listener || uvhttp_events_open(res, &options, &listener->events) != UVHTTP_OK) {
         free(listener);
-        uvhttp_deferred_release(stream); /* the client gets an error */
+        uvhttp_response_empty(res, 503);
         return;
     }
-    listener->stream = stream;
-    uvhttp_deferred_run(stream, open_stream, NULL); /* comes before anything that is said from now on */
-    uvhttp_deferred_on_stop(stream, end_stream, NULL);
     pthread_mutex_lock(&lock);
     listener->next = listeners;
     if (listeners) listeners->at = &listener->next;
     listener->at = &listeners;
     listeners = listener;
     pthread_mutex_unlock(&lock);
-}
-
-/* On the listener's loop. */
-static void write_event(uvhttp_response_t *res, void *user) {
-    char *event = user;
-    if (res && uvhttp_response_write(res, event, strlen(event)) == UVHTTP_E_LIMIT) {
-        uvhttp_response_close(res);
-        uvhttp_response_end(res);
-    }
-    free(event);
-}
-
-/* "data: text" LF LF, where a line break in the text begins another data line. */
-static char *make_event(uvhttp_str_t text) {
-    char *event = malloc(6 + text.size * 7 + 3), *out = event;
-    if (!event) return NULL;
-    out = stpcpy(out, "data: ");
-    for (size_t i = 0; i < text.size; i++) {
-        if (text.data[i] == '\r' || text.data[i] == '\0') continue;
-        if (text.data[i] == '\n')
-            out = stpcpy(out, "\ndata: ");
-        else
-            *out++ = text.data[i];
-    }
-    stpcpy(out, "\n\n");
-    return event;
 }
 
 static void say(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -119,10 +73,8 @@ static void say(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
         return;
     }
     pthread_mutex_lock(&lock);
-    for (listener_t *listener = listeners; listener; listener = listener->next) {
-        char *event = make_event(text);
-        if (event && uvhttp_deferred_run(listener->stream, write_event, event) != UVHTTP_OK) free(event);
-    }
+    for (listener_t *listener = listeners; listener; listener = listener->next)
+        uvhttp_events_send(listener->events, &(uvhttp_event_t){.data = text});
     pthread_mutex_unlock(&lock);
     uvhttp_response_empty(res, 204);
 }

@@ -256,8 +256,8 @@ static void chat(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 /* --- the server --- */
 
 static void add_method(uvhttp_server_t *server, const char *path, uvhttp_handler_cb method) {
-    uvhttp_route(server, UVHTTP_POST, path, method, NULL, UVHTTP_EXEC_COROUTINE);
-    uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
+    uvhttp_route_options(uvhttp_post(server, path, method, NULL),
+                         &(uvhttp_route_options_t){.exec = UVHTTP_EXEC_COROUTINE, .stream_body = true});
 }
 
 int main(int argc, char **argv) {

@@ -57,15 +57,15 @@ int main(int argc, char **argv) try {
 
     uvhttp_route_options_t as_it_comes{};
     as_it_comes.stream_body = true;
-    server
-        .put("/size",
-             [](uvhttp::request &req) -> uvhttp::task<uvhttp::response> {
-                 uvhttp::body_stream body(req);
-                 std::size_t size = 0;
-                 while (auto piece = co_await body.next()) size += piece->size();
-                 co_return uvhttp::text(200, std::to_string(size));
-             })
-        .route_options(as_it_comes);
+    server.put(
+        "/size",
+        [](uvhttp::request &req) -> uvhttp::task<uvhttp::response> {
+            uvhttp::body_stream body(req);
+            std::size_t size = 0;
+            while (auto piece = co_await body.next()) size += piece->size();
+            co_return uvhttp::text(200, std::to_string(size));
+        },
+        as_it_comes);
 
     return server.run(address.c_str()) != 0; /* until SIGINT or SIGTERM, drained */
 } catch (const std::exception &error) {

@@ -85,13 +85,13 @@ int main(int argc, char **argv) {
                                 .credentials = admins,
                                 .credential_count = sizeof admins / sizeof admins[0],
                             }));
-    uvhttp_group_route(admin, UVHTTP_GET, "/name", show_name, NULL);
+    uvhttp_group_get(admin, "/name", show_name, NULL);
 
     uvhttp_group_t *machines = uvhttp_group(server, "/machines");
     uvhttp_group_use(machines, uvhttp_bearer_auth(&(uvhttp_bearer_auth_options_t){.check = check_token}));
-    uvhttp_group_route(machines, UVHTTP_GET, "/name", show_name, NULL);
-    uvhttp_group_route(machines, UVHTTP_POST, "/report", show_name, NULL);
-    uvhttp_route_use(server, (uvhttp_middleware_t){.run = require_object, .needs_body = true});
+    uvhttp_group_get(machines, "/name", show_name, NULL);
+    uvhttp_route_t *report = uvhttp_group_post(machines, "/report", show_name, NULL);
+    uvhttp_route_use(report, (uvhttp_middleware_t){.run = require_object, .needs_body = true});
 
     int status = uvhttp_server_run(server, argc > 1 ? argv[1] : "127.0.0.1:8080");
     uvhttp_server_free(server);

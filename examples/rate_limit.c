@@ -50,7 +50,7 @@ int main(int argc, char **argv) {
         .per_second = 1, .burst = 20, .name = "api", .by = UVHTTP_RATE_LIMIT_BY_HEADER, .header = "X-Api-Key"};
     uvhttp_group_t *api = uvhttp_group(server, "/api");
     uvhttp_group_use(api, uvhttp_rate_limit(&by_api_key));
-    uvhttp_group_route(api, UVHTTP_GET, "/hello", hello, NULL);
+    uvhttp_group_get(api, "/hello", hello, NULL);
 
     uvhttp_rate_limit_options_t five_a_minute = {.per_second = 5.0 / 60, .burst = 5, .name = "login"};
     uvhttp_rate_limit_store_t shared;
@@ -61,8 +61,8 @@ int main(int argc, char **argv) {
         five_a_minute.store = &shared;
         five_a_minute.refuse_on_error = true; /* rather no log-in than any number of guesses */
     }
-    uvhttp_post(server, "/login", hello, NULL);
-    uvhttp_route_use(server, uvhttp_rate_limit(&five_a_minute));
+    uvhttp_route_t *login = uvhttp_post(server, "/login", hello, NULL);
+    uvhttp_route_use(login, uvhttp_rate_limit(&five_a_minute));
     uvhttp_get(server, "/", hello, NULL);
     uvhttp_get(server, "/stats", show_stats, &all);
 

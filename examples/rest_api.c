@@ -241,11 +241,11 @@ int main(int argc, char **argv) {
     uvhttp_get(server, "/stats", show_stats, &stats);
 
     uvhttp_group_t *api = uvhttp_group(server, "/api");
-    uvhttp_group_route(api, UVHTTP_GET, "/items", list_items, &store);
-    uvhttp_group_route(api, UVHTTP_POST, "/items", create_item, &store);
-    uvhttp_group_route(api, UVHTTP_GET, "/items/:id", get_item, &store);
-    uvhttp_group_route(api, UVHTTP_PUT, "/items/:id", update_item, &store);
-    uvhttp_group_route(api, UVHTTP_DELETE, "/items/:id", delete_item, &store);
+    uvhttp_group_get(api, "/items", list_items, &store);
+    uvhttp_group_post(api, "/items", create_item, &store);
+    uvhttp_group_get(api, "/items/:id", get_item, &store);
+    uvhttp_group_put(api, "/items/:id", update_item, &store);
+    uvhttp_group_delete(api, "/items/:id", delete_item, &store);
 
     int status = uvhttp_server_run(server, argc > 1 ? argv[1] : "127.0.0.1:8080");
     uvhttp_server_free(server);

@@ -51,17 +51,17 @@ static void save_body(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
 int main(int argc, char **argv) {
     const char *path = argc > 2 ? argv[2] : ".";
     const uvhttp_route_options_t options = {
-        .stream_body = true, .body_size_max = UINT64_C(10) << 30, .body_timeout = 86400};
+        .exec = UVHTTP_EXEC_WORKER, .stream_body = true, .body_size_max = UINT64_C(10) << 30, .body_timeout = 86400};
     int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0) {
         perror(path);
         return 1;
     }
     uvhttp_server_t *server = uvhttp_server_new(NULL);
-    uvhttp_route(server, UVHTTP_POST, "/form", save_form, &directory, UVHTTP_EXEC_WORKER);
-    uvhttp_route_options(server, &options);
-    uvhttp_route(server, UVHTTP_PUT, "/body", save_body, &directory, UVHTTP_EXEC_WORKER);
-    uvhttp_route_options(server, &options);
+    uvhttp_group_t *uploads = uvhttp_group(server, "");
+    uvhttp_group_defaults(uploads, &options);
+    uvhttp_group_post(uploads, "/form", save_form, &directory);
+    uvhttp_group_put(uploads, "/body", save_body, &directory);
     int status = uvhttp_server_run(server, argc > 1 ? argv[1] : "127.0.0.1:8080");
     uvhttp_server_free(server);
     close(directory);

@@ -80,10 +80,10 @@ static void hash_form(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
 
 int main(int argc, char **argv) {
     uvhttp_server_t *server = uvhttp_server_new(NULL);
-    uvhttp_put(server, "/hash", hash_body, NULL);
-    uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true, .body_timeout = 86400});
-    uvhttp_post(server, "/form", hash_form, NULL);
-    uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true, .body_size_max = UINT64_C(10) << 30});
+    uvhttp_route_t *hash = uvhttp_put(server, "/hash", hash_body, NULL);
+    uvhttp_route_options(hash, &(uvhttp_route_options_t){.stream_body = true, .body_timeout = 86400});
+    uvhttp_route_t *form = uvhttp_post(server, "/form", hash_form, NULL);
+    uvhttp_route_options(form, &(uvhttp_route_options_t){.stream_body = true, .body_size_max = UINT64_C(10) << 30});
     int status = uvhttp_server_run(server, argc > 1 ? argv[1] : "127.0.0.1:8080");
     uvhttp_server_free(server);
     return status != 0; /* what went wrong has been logged */

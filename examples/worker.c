@@ -129,8 +129,8 @@ int main(int argc, char **argv) {
     uvhttp_route(server, UVHTTP_GET, "/sleep", sleep200, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/lines", lines, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/page", page, NULL, UVHTTP_EXEC_WORKER);
-    uvhttp_route(server, UVHTTP_PUT, "/upload", upload, NULL, UVHTTP_EXEC_WORKER);
-    uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
+    uvhttp_route_t *route = uvhttp_put(server, "/upload", upload, NULL);
+    uvhttp_route_options(route, &(uvhttp_route_options_t){.exec = UVHTTP_EXEC_WORKER, .stream_body = true});
     uvhttp_post(server, "/accounts/:id/deposit", post_deposit, server);
     uvhttp_get(server, "/accounts/:id", show, NULL);
     uvhttp_get(server, "/beats", show_beats, NULL);

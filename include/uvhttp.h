@@ -8,6 +8,7 @@
 #include <uvhttp/cookie.h>
 #include <uvhttp/coro.h>
 #include <uvhttp/error.h>
+#include <uvhttp/events.h>
 #include <uvhttp/form.h>
 #include <uvhttp/log.h>
 #include <uvhttp/method.h>
@@ -17,6 +18,7 @@
 #include <uvhttp/route.h>
 #include <uvhttp/server.h>
 #include <uvhttp/socket.h>
+#include <uvhttp/str.h>
 #include <uvhttp/tcp.h>
 #include <uvhttp/timer.h>
 #include <uvhttp/tls.h>

@@ -8,6 +8,8 @@
 
 #include <uvhttp/config.hpp>
 #include <uvhttp/exchange.hpp>
+#include <uvhttp/forms.hpp>
+#include <uvhttp/tls.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -404,8 +406,14 @@ inline int status_of(const std::exception_ptr &exception) noexcept {
     }
 }
 
+struct route_base {
+    virtual ~route_base() = default;
+};
+
 /* State that all routes of a server share. It keeps its address when the server is moved. */
 struct core {
+    uvhttp_server_t *server = nullptr;
+    std::vector<std::unique_ptr<route_base>> routes{};
     std::atomic<std::uint64_t> exceptions{0};
     std::function<void(std::exception_ptr, const request &)> on_exception{};
 
@@ -493,10 +501,6 @@ inline void ended(coroutine &self) noexcept {
     self.~coroutine();
 }
 
-struct route_base {
-    virtual ~route_base() = default;
-};
-
 template <class F> struct route final : route_base {
     core &owner;
     F handler;
@@ -529,13 +533,21 @@ template <class F> struct route final : route_base {
 
 } // namespace detail
 
+} // namespace uvhttp
+
+#include <uvhttp/websocket.hpp>
+
+#include <uvhttp/routes.hpp>
+
+namespace uvhttp {
+
 /** The server. Set routes and handlers before listen and run. Handlers are called on the loops' threads, concurrently
  * if there are several loops. A handler is one of:
  *
  *     response(request&)             responds with its result
  *     void(request&, reply&)         responds through its argument, or later through reply.defer()
  *     task<response>(request&)       a coroutine; the server keeps the captures of the lambda */
-class server {
+class server : public detail::routes<server> {
   public:
     /** Throws when out of memory, or when a field is out of range, with a message that names it. */
     explicit server(const config &fields = {}) : server(std::in_place, fields.native()) {}
@@ -544,38 +556,9 @@ class server {
         return server(std::in_place, fields);
     }
 
-    template <class F> server &get(const char *pattern, F handler) {
-        return add(uvhttp_get, pattern, std::move(handler));
-    }
-    template <class F> server &head(const char *pattern, F handler) {
-        return add(uvhttp_head, pattern, std::move(handler));
-    }
-    template <class F> server &post(const char *pattern, F handler) {
-        return add(uvhttp_post, pattern, std::move(handler));
-    }
-    template <class F> server &put(const char *pattern, F handler) {
-        return add(uvhttp_put, pattern, std::move(handler));
-    }
-    template <class F> server &del(const char *pattern, F handler) {
-        return add(uvhttp_delete, pattern, std::move(handler));
-    }
-    template <class F> server &patch(const char *pattern, F handler) {
-        return add(uvhttp_patch, pattern, std::move(handler));
-    }
-    template <class F> server &options(const char *pattern, F handler) {
-        return add(uvhttp_options, pattern, std::move(handler));
-    }
-    template <class F> server &any(const char *pattern, F handler) {
-        return add(uvhttp_any, pattern, std::move(handler));
-    }
+    /** Adds middleware for all requests, also for those that match no route. */
     server &use(uvhttp_middleware_t middleware) {
-        check(uvhttp_use(native(), middleware));
-        return *this;
-    }
-    /** Sets options of the route that was added last. */
-    server &route_options(const uvhttp_route_options_t &options) {
-        check(uvhttp_route_options(native(), &options));
-        return *this;
+        return registered(uvhttp_use(native(), middleware) == UVHTTP_OK);
     }
 
     /** Runs run(args...) on a worker thread, where it may block. Awaiting it returns its result or throws its
@@ -595,10 +578,10 @@ class server {
      * awaited before). */
     template <class F, class... Args>
     requires std::invocable<F, std::decay_t<Args>...>
-    auto work(F run, Args &&...args) {
+    auto work(F job, Args &&...args) {
         constexpr bool as_temporary =
             detail::callable_is_safe<F> && ((std::is_lvalue_reference_v<Args> || detail::item_is_safe<Args>)&&...);
-        return working<as_temporary, F, std::decay_t<Args>...>(native(), std::move(run), std::forward<Args>(args)...);
+        return working<as_temporary, F, std::decay_t<Args>...>(native(), std::move(job), std::forward<Args>(args)...);
     }
 
     /** Sets a function that is called for each exception that leaves a handler, on the loop's thread; it must not
@@ -619,6 +602,19 @@ class server {
         if (status != UVHTTP_OK) throw error(status, error_text());
         return port;
     }
+    /** The same with TLS; one server may have both. */
+    std::uint16_t listen(const char *address, const tls &with) {
+        std::uint16_t port = 0;
+        int status = uvhttp_server_listen_tls(native(), address, with.native(), &port);
+        if (status != UVHTTP_OK) throw error(status, error_text());
+        return port;
+    }
+#if UVHTTP_WITH_WEBSOCKET
+    /** Sends a text to all WebSocket connections that have subscribed to the topic. Any thread. */
+    void publish(const char *topic, std::string_view text) {
+        check(uvhttp_websocket_publish(native(), topic, UVHTTP_WS_TEXT, text.data(), text.size()));
+    }
+#endif
     /** Runs until SIGINT, SIGTERM or stop, and until it has drained. nullptr: only on addresses of listen. Returns 0,
      * or a code whose reason has been logged: main may return run(...) != 0. */
     int run(const char *address = nullptr) noexcept {
@@ -638,21 +634,21 @@ class server {
   private:
     server(std::in_place_t, const uvhttp_server_config_t &fields) : core_(std::make_unique<detail::core>()) {
         native_.reset(uvhttp_server_new(&fields));
+        core_->server = native_.get();
+        root_ = uvhttp_group(native_.get(), "");
         if (native_) return;
         char message[256] = "";
         int status = uvhttp_server_config_check(&fields, message, sizeof message);
         throw error(status != UVHTTP_OK ? status : UVHTTP_E_NOMEM, *message ? message : "no server: see the log");
     }
 
-    using registration = int (*)(uvhttp_server_t *, const char *, uvhttp_handler_cb, void *);
+    template <class> friend class detail::routes;
 
-    template <class F> server &add(registration how, const char *pattern, F &&handler) {
-        using made = detail::route<F>;
-        auto owned = std::make_unique<made>(*core_, std::move(handler));
-        void *user = owned.get();
-        routes_.push_back(std::move(owned));
-        check(how(native(), pattern, made::run, user));
-        return *this;
+    detail::core &shared() const noexcept {
+        return *core_;
+    }
+    uvhttp_group_t *native_group() const noexcept {
+        return root_;
     }
 
     struct freed {
@@ -662,12 +658,13 @@ class server {
     };
 
     std::unique_ptr<detail::core> core_;
-    std::vector<std::unique_ptr<detail::route_base>> routes_{};
     std::unique_ptr<uvhttp_server_t, freed> native_{}; /* destroyed first */
+    uvhttp_group_t *root_ = nullptr;                   /* the group of its routes, without a prefix */
 };
 
 } // namespace uvhttp
 
 #include <uvhttp/await.hpp>
+#include <uvhttp/tasks.hpp>
 
 #endif

@@ -45,7 +45,7 @@ static inline uvhttp_middleware_t uvhttp_access_log(const uvhttp_access_log_opti
  * signal handlers, as long as the server of the middleware exists. */
 UVHTTP_EXPORT int uvhttp_access_log_reopen(uvhttp_middleware_t middleware);
 
-typedef struct uvhttp_access_log_stats {
+typedef struct uvhttp_access_log_stats_s {
     uint64_t lines;   /**< lines written completely */
     uint64_t bytes;   /**< bytes written, including incomplete lines */
     uint64_t dropped; /**< requests for which there was no space or no thread */

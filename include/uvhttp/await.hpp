@@ -214,8 +214,8 @@ class socket {
 namespace detail {
 
 inline std::uint32_t to_ms(std::chrono::milliseconds time) noexcept {
-    if (time == forever) return UINT32_MAX;
-    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(time.count(), 0, UINT32_MAX - 1));
+    if (time == forever) return UVHTTP_NEVER;
+    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(time.count(), 0, UVHTTP_NEVER - 1));
 }
 
 class [[nodiscard]] connecting : public awaitable<connecting> {

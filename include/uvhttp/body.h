@@ -78,9 +78,6 @@ static inline UVHTTP_MUST_USE int uvhttp_request_on_multipart(uvhttp_request_t *
     return uvhttp_request_on_multipart_sized(req, limits, sizeof *limits, on_event, on_end, user);
 }
 
-/** A timeout of uvhttp_request_read_body that never expires. */
-#define UVHTTP_NEVER UINT32_MAX
-
 /** Reads the next bytes of the body on a worker thread (UVHTTP_EXEC_WORKER; in a coroutine use uvhttp_coro_read_body).
  * Blocks until there are some. The view stays valid until the next call or the handler's return.
  * - Without `stream_body`, the buffered body is returned at once.
@@ -121,10 +118,31 @@ static inline UVHTTP_MUST_USE int uvhttp_request_save_form(uvhttp_request_t *req
     return uvhttp_request_save_form_sized(req, directory, limits, sizeof *limits, form);
 }
 
-/** Saves a body of any other type as one file named `name`, as uvhttp_form_file_save does; NULL means "upload". `saved`
- * and `size` receive its name and its bytes, and may be NULL. Otherwise as uvhttp_request_save_form. */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_save_body(uvhttp_request_t *req, int directory, const char *name,
-                                                           char saved[UVHTTP_FORM_SAVED_NAME_SIZE], uint64_t *size);
+/** Reports progress of a body that is being saved: `received` bytes of it are in the file. `total` is the size
+ * announced by Content-Length, or -1. It is called after each piece, on the handler's thread, and must not block for
+ * long. The last call has the whole size unless the body is empty. With `live_body` it follows what the client sends; a
+ * spooled body is complete before the handler runs (route.h). */
+typedef void (*uvhttp_save_progress_cb)(uvhttp_request_t *req, uint64_t received, int64_t total, void *user);
+
+/** Options. A field that is 0 has its default. */
+typedef struct uvhttp_save_options {
+    const char *name;                    /**< name of the file, as for uvhttp_form_file_save; default "upload" */
+    uvhttp_save_progress_cb on_progress; /**< default: no callback */
+    void *user;                          /**< argument of on_progress */
+} uvhttp_save_options_t;
+
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_save_body_sized(uvhttp_request_t *req, int directory,
+                                                                 const uvhttp_save_options_t *options,
+                                                                 size_t options_size,
+                                                                 char saved[UVHTTP_FORM_SAVED_NAME_SIZE],
+                                                                 uint64_t *size);
+/** Saves a body of any other type as one file, as uvhttp_form_file_save does. `options` NULL means defaults. `saved` and
+ * `size` receive its name and its bytes, and may be NULL. Otherwise as uvhttp_request_save_form. */
+static inline UVHTTP_MUST_USE int uvhttp_request_save_body(uvhttp_request_t *req, int directory,
+                                                           const uvhttp_save_options_t *options,
+                                                           char saved[UVHTTP_FORM_SAVED_NAME_SIZE], uint64_t *size) {
+    return uvhttp_request_save_body_sized(req, directory, options, sizeof *options, saved, size);
+}
 
 /** Returns trailer fields of a chunked body (RFC 9110 section 6.5) after its end. The first function returns the value
  * of the first trailer named `name` (ASCII case ignored); `data` is NULL if there is none. The second returns trailers

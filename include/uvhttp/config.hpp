@@ -3,10 +3,7 @@
 #ifndef UVHTTP_CONFIG_HPP
 #define UVHTTP_CONFIG_HPP
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow" /* in C a function may have the name of a struct */
 #include <uvhttp/server.h>
-#pragma GCC diagnostic pop
 
 #include <optional>
 

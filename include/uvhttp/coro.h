@@ -10,9 +10,6 @@ UVHTTP_BEGIN_DECLS
 
 struct uvhttp_request;
 
-/** A timeout that never expires. */
-#define UVHTTP_NEVER UINT32_MAX
-
 /* Rules for all functions:
  * - Outside a coroutine they return UVHTTP_E_STATE (or NULL) and do nothing.
  * - A request is aborted when its client has gone, by a limit of the server, and at the end of the drain time. The

@@ -3,10 +3,7 @@
 #ifndef UVHTTP_EXCHANGE_HPP
 #define UVHTTP_EXCHANGE_HPP
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow" /* in C a function may have the name of a struct */
 #include <uvhttp.h>
-#pragma GCC diagnostic pop
 
 #include <concepts>
 #include <cstddef>
@@ -84,12 +81,43 @@ class request {
         uvhttp_str_t value;
         return uvhttp_request_query_param(native_, name, &value) ? std::optional(view(value)) : std::nullopt;
     }
+    std::optional<std::string_view> cookie(const char *name) const noexcept {
+        uvhttp_str_t value;
+        return uvhttp_request_cookie(native_, name, &value) ? std::optional(view(value)) : std::nullopt;
+    }
     uvhttp_request_t *native() const noexcept {
         return native_;
     }
 
   private:
     uvhttp_request_t *native_;
+};
+
+/** A cookie to set: uvhttp_cookie_options_t, with texts of its own. */
+struct cookie {
+    std::string name{};
+    std::string value{};
+    std::string path = "/";
+    std::string domain{}; /* "": the host that was asked, and no host below it */
+    std::int64_t max_age_s = 0;
+    uvhttp_same_site_t same_site = UVHTTP_SAME_SITE_LAX;
+    bool secure = false;
+    bool http_only = false;
+
+    /** Adds the Set-Cookie field; throws what uvhttp_response_cookie returns. */
+    void set(uvhttp_response_t *res) const {
+        uvhttp_cookie_options_t native{};
+        native.name = name.c_str();
+        native.value = value.c_str();
+        native.path = path.c_str();
+        if (!domain.empty()) native.domain = domain.c_str();
+        native.max_age_s = max_age_s;
+        native.same_site = same_site;
+        native.secure = secure;
+        native.http_only = http_only;
+        native.value_size = value.size();
+        check(uvhttp_response_cookie(res, &native));
+    }
 };
 
 namespace detail {
@@ -154,6 +182,10 @@ class response {
         headers_.emplace_back(std::move(name), std::move(value));
         return std::move(*this);
     }
+    response &&cookie(uvhttp::cookie made) && {
+        cookies_.push_back(std::move(made));
+        return std::move(*this);
+    }
     int status() const noexcept {
         return status_;
     }
@@ -162,6 +194,7 @@ class response {
     void send(uvhttp_response_t *to) const {
         if (status_ == 0) return;
         for (const auto &[name, value] : headers_) check(uvhttp_response_header_add(to, name.c_str(), value.c_str()));
+        for (const auto &made : cookies_) made.set(to);
         if (const auto *literal = std::get_if<std::string_view>(&body_)) {
             check(uvhttp_response_send_static(to, status_, content_type_, literal->data(), literal->size()));
         } else if (const auto *text = std::get_if<std::string>(&body_)) {
@@ -178,6 +211,7 @@ class response {
     const char *content_type_ = nullptr; /* static */
     std::variant<std::monostate, std::string_view, std::string, content> body_{};
     std::vector<std::pair<std::string, std::string>> headers_{};
+    std::vector<uvhttp::cookie> cookies_{};
 };
 
 /** Makes a response. `content_type` has static storage. */
@@ -254,6 +288,11 @@ class reply {
     }
     reply &header(const char *name, const char *value) {
         check(uvhttp_response_header(native_, name, value));
+        return *this;
+    }
+    /** Adds a Set-Cookie field. */
+    reply &cookie(const uvhttp::cookie &made) {
+        made.set(native_);
         return *this;
     }
     /** Sends an interim response before the final one: `reply.interim(103, {{"Link", "</a.css>; rel=preload"}})`. */

@@ -28,7 +28,7 @@ typedef struct uvhttp_form_limits {
 typedef struct uvhttp_form uvhttp_form_t;
 
 /** A part with a file name. A file input that the user left empty has an empty `name_raw` and no data. */
-typedef struct uvhttp_form_file {
+typedef struct uvhttp_form_file_s {
     uvhttp_str_t field; /**< name of the input */
     uvhttp_str_t name;  /**< last component of the file name, safe to create: valid UTF-8 without control and direction
                            characters, '/' and '\\'. It neither starts nor ends with a dot or a space. At most

@@ -45,7 +45,7 @@ typedef struct uvhttp_rate_limit_decision {
     uint64_t next_ns;   /**< ns until `remaining` grows by one */
 } uvhttp_rate_limit_decision_t;
 
-typedef struct uvhttp_rate_limit_stats {
+typedef struct uvhttp_rate_limit_stats_s {
     uint64_t allowed;      /**< requests that the buckets admitted */
     uint64_t refused;      /**< requests refused with 429 (or 503) because their bucket was empty */
     uint64_t keys;         /**< buckets in memory, including full ones */

@@ -15,8 +15,6 @@
 
 UVHTTP_BEGIN_DECLS
 
-typedef struct uvhttp_request uvhttp_request_t;
-
 /** Returns the method by number (UVHTTP_METHOD_OTHER for an unknown method), and as text. */
 UVHTTP_EXPORT uvhttp_method_t uvhttp_request_method(const uvhttp_request_t *req);
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_method_text(const uvhttp_request_t *req);

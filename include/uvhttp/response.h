@@ -219,6 +219,17 @@ UVHTTP_EXPORT uvhttp_request_t *uvhttp_deferred_request(uvhttp_deferred_t *defer
 UVHTTP_EXPORT void uvhttp_deferred_retain(uvhttp_deferred_t *deferred);
 UVHTTP_EXPORT void uvhttp_deferred_release(uvhttp_deferred_t *deferred);
 
+/* --- texts with a length --- The same as the functions without "_str" for a text that is not terminated, as the
+ * library gives them: `uvhttp_response_header_str(res, "X-Path", uvhttp_request_path(req))`. Copies. A value whose data
+ * is NULL, as of a field that is not there, is UVHTTP_E_INVALID; for a body of size 0 it is "". */
+UVHTTP_EXPORT int uvhttp_response_text_str(uvhttp_response_t *res, int status, uvhttp_str_t text);
+UVHTTP_EXPORT int uvhttp_response_json_str(uvhttp_response_t *res, int status, uvhttp_str_t json);
+UVHTTP_EXPORT int uvhttp_response_header_str(uvhttp_response_t *res, const char *name, uvhttp_str_t value);
+UVHTTP_EXPORT int uvhttp_response_header_add_str(uvhttp_response_t *res, const char *name, uvhttp_str_t value);
+UVHTTP_EXPORT int uvhttp_response_redirect_str(uvhttp_response_t *res, int status, uvhttp_str_t location);
+UVHTTP_EXPORT int uvhttp_response_trailer_str(uvhttp_response_t *res, const char *name, uvhttp_str_t value);
+UVHTTP_EXPORT int uvhttp_deferred_header_str(uvhttp_deferred_t *deferred, const char *name, uvhttp_str_t value);
+
 UVHTTP_END_DECLS
 
 #endif

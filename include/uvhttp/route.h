@@ -15,7 +15,9 @@ typedef void (*uvhttp_handler_cb)(uvhttp_request_t *req, uvhttp_response_t *res,
  * runs before the handler, and hooks run after it, on the loop's thread. Registration refuses a mode that this build
  * does not have with UVHTTP_E_UNSUPPORTED. */
 typedef enum uvhttp_exec {
-    UVHTTP_EXEC_LOOP,     /**< on the loop's thread; it must not block. Default */
+    UVHTTP_EXEC_DEFAULT,  /**< the mode of the defaults of the groups around the route (uvhttp_group_defaults), or
+                             UVHTTP_EXEC_LOOP */
+    UVHTTP_EXEC_LOOP,     /**< on the loop's thread; it must not block */
     UVHTTP_EXEC_WORKER,   /**< on a worker thread; it may block. That thread owns request and response until the handler
                              returns. All their functions may be used, and uvhttp_response_write waits for a slow client.
                              If the client goes, the request stays readable and writes return UVHTTP_E_ABORTED.
@@ -69,8 +71,10 @@ typedef struct uvhttp_middleware {
     void *reserved[4]; /**< NULL: for later releases */
 } uvhttp_middleware_t;
 
-/** Options of one route (uvhttp_route_options). A field that is 0 has its default. */
-typedef struct uvhttp_route_options {
+/** Options of one route (uvhttp_route_options), or the defaults of the routes of a group (uvhttp_group_defaults). A
+ * field that is 0 has the value of the innermost group that sets it, or else the default given here. A route cannot
+ * switch off `stream_body` or `live_body` of its group: register it in another group with the same prefix. */
+typedef struct uvhttp_route_options_s {
     bool stream_body; /**< the body is not buffered in memory. On the loop and in a coroutine, the handler runs when the
                          head is complete, and reads with uvhttp_request_on_body or uvhttp_coro_read_body. On a worker
                          the body is spooled: received completely before the handler runs, beyond config.spool_memory
@@ -80,21 +84,24 @@ typedef struct uvhttp_route_options {
     uint64_t
         body_size_max; /**< maximum size of a request body in bytes, above or below config.body_size_max, up to 2^62;
                           larger bodies get 413. Default: config.body_size_max, or no limit with stream_body */
-    uint32_t body_timeout; /**< seconds without a byte of the body; a paused stream does not count. UINT32_MAX: no
+    uint32_t body_timeout; /**< seconds without a byte of the body; a paused stream does not count. UVHTTP_NEVER: no
                               limit. Default: config.body_timeout */
     uint32_t
         response_timeout_ms; /**< ms that the application has to respond or to begin a streamed response; above: 503. It
                               starts when a handler that deferred returns. With a streaming request body it starts at
-                              the end of the body, or while the body is paused. 1..604800000; default: no limit */
-    uvhttp_exec_t
-        exec; /**< execution mode. 0 (UVHTTP_EXEC_LOOP): the mode given to uvhttp_route; for other routes, the loop */
+                              the end of the body, or while the body is paused. 1..604800000, or UVHTTP_NEVER: no
+                              limit, even if a group sets one. Default: no limit */
+    uvhttp_exec_t exec; /**< execution mode. UVHTTP_EXEC_DEFAULT: the mode given to uvhttp_route or uvhttp_group_route */
     bool live_body; /**< with stream_body and UVHTTP_EXEC_WORKER: the handler runs when the head is complete, and its
                        thread waits for the client in uvhttp_request_read_body. For handlers that need bytes
                        immediately; at most config.worker_live_max threads. Default: the body is spooled */
 } uvhttp_route_options_t;
 
-/** A set of routes with a common prefix and common middleware (server.h). */
-typedef struct uvhttp_group uvhttp_group_t;
+/** A set of routes with a common prefix, common middleware and common defaults (server.h). */
+typedef struct uvhttp_group_s uvhttp_group_t;
+
+/** A registered route. Owned by the server, and valid until uvhttp_server_free. */
+typedef struct uvhttp_route_s uvhttp_route_t;
 
 /* Patterns are absolute and decoded, in UTF-8, without '%', '?', '#', control characters and dot segments. Literal
  * braces and angle brackets are refused, because "/users/{id}" would be a path without parameters: write "/users/:id".

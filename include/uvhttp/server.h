@@ -11,8 +11,6 @@
 UVHTTP_BEGIN_DECLS
 
 struct uv_loop_s;
-typedef struct uvhttp_server uvhttp_server_t;
-typedef struct uvhttp_group uvhttp_group_t;
 
 /** Log and statistics settings of a deployment. */
 typedef struct uvhttp_performance_config {
@@ -284,6 +282,9 @@ UVHTTP_EXPORT void uvhttp_server_free(uvhttp_server_t *server);
 
 /** Returns the last error of registration, listen or run in one line, or "". Valid until the next call. */
 UVHTTP_EXPORT const char *uvhttp_server_error_text(const uvhttp_server_t *server);
+/** Returns the code of that error: 0 if there was none, UVHTTP_E_INVALID if `server` is NULL. Only the thread that
+ * registers routes or runs the server. */
+UVHTTP_EXPORT int uvhttp_server_error(const uvhttp_server_t *server);
 
 /** Returns the name of the engine, and the reason for its choice in *reason. NULL before run or attach. Any thread. */
 UVHTTP_EXPORT const char *uvhttp_server_engine(const uvhttp_server_t *server, const char **reason);
@@ -294,45 +295,90 @@ UVHTTP_EXPORT struct uv_loop_s *uvhttp_loop_uv(void);
 
 /* --- routes ---
  *
- * Register routes before the first listen or run. The functions return 0, UVHTTP_E_ROUTE_PATTERN,
- * UVHTTP_E_ROUTE_CONFLICT, UVHTTP_E_NOMEM, UVHTTP_E_STATE or UVHTTP_E_INVALID. The server keeps the first error, and
- * listen and run return it: results need not be checked here. Patterns: route.h. */
+ * Register routes before the first listen or run, on one thread at a time. Patterns: route.h. The functions return a
+ * handle of the route. NULL means that the route was refused: UVHTTP_E_ROUTE_PATTERN, UVHTTP_E_ROUTE_CONFLICT,
+ * UVHTTP_E_INVALID (server, group, pattern or handler is NULL, or there is no such method or mode),
+ * UVHTTP_E_UNSUPPORTED (this build does not have the mode), UVHTTP_E_STATE (after listen) or UVHTTP_E_NOMEM. Handles
+ * need not be checked here: the server keeps the first error (uvhttp_server_error, uvhttp_server_error_text), listen
+ * and run return it, and functions that take a handle accept NULL. `user` must live as long as the server. */
 
-UVHTTP_EXPORT int uvhttp_get(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
-UVHTTP_EXPORT int uvhttp_head(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
-UVHTTP_EXPORT int uvhttp_post(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
-UVHTTP_EXPORT int uvhttp_put(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
-UVHTTP_EXPORT int uvhttp_delete(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
-UVHTTP_EXPORT int uvhttp_patch(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
-UVHTTP_EXPORT int uvhttp_options(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
-UVHTTP_EXPORT int uvhttp_any(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
-/** Registers a route for any method, with an execution mode (route.h). The functions above use UVHTTP_EXEC_LOOP; the
- * field `exec` of uvhttp_route_options changes the mode of any route. Also returns UVHTTP_E_UNSUPPORTED if this build
- * does not have the mode. */
-UVHTTP_EXPORT int uvhttp_route(uvhttp_server_t *server, uvhttp_method_t method, const char *pattern,
-                               uvhttp_handler_cb handler, void *user, uvhttp_exec_t exec);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_get(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
+                                         void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_head(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
+                                          void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_post(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
+                                          void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_put(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
+                                         void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_delete(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
+                                            void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_patch(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
+                                           void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_options(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
+                                             void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_any(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
+                                         void *user);
+/** Registers a route for any method, with an execution mode (route.h). The functions above use UVHTTP_EXEC_DEFAULT; the
+ * field `exec` of uvhttp_route_options changes the mode of any route. */
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_route(uvhttp_server_t *server, uvhttp_method_t method, const char *pattern,
+                                           uvhttp_handler_cb handler, void *user, uvhttp_exec_t exec);
 
-/** Creates a group of routes. The patterns of its routes follow `prefix` ("/api"), and its middleware runs for them.
- * The server owns the group. Never returns NULL: an error is kept and reported by listen. */
+/** Creates a group of routes. The patterns of its routes follow `prefix` ("/api", copied; NULL or "" means none), and
+ * its middleware and defaults apply to them. Two groups may have the same prefix. The server owns the group, which is
+ * valid until uvhttp_server_free. Returns NULL only if the server is NULL: after an error, which listen reports, the
+ * group refuses everything. */
 UVHTTP_EXPORT uvhttp_group_t *uvhttp_group(uvhttp_server_t *server, const char *prefix);
+/** Creates a group in a group. It follows the prefix and the middleware of the outer group, and inherits its defaults
+ * where it has none of its own. */
 UVHTTP_EXPORT uvhttp_group_t *uvhttp_group_group(uvhttp_group_t *group, const char *prefix);
-UVHTTP_EXPORT int uvhttp_group_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern,
-                                     uvhttp_handler_cb handler, void *user);
+
+/** Register routes of a group, as those of a server. `pattern` follows the prefix; "" is the prefix itself. */
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_get(uvhttp_group_t *group, const char *pattern, uvhttp_handler_cb handler,
+                                               void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_head(uvhttp_group_t *group, const char *pattern, uvhttp_handler_cb handler,
+                                                void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_post(uvhttp_group_t *group, const char *pattern, uvhttp_handler_cb handler,
+                                                void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_put(uvhttp_group_t *group, const char *pattern, uvhttp_handler_cb handler,
+                                               void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_delete(uvhttp_group_t *group, const char *pattern, uvhttp_handler_cb handler,
+                                                  void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_patch(uvhttp_group_t *group, const char *pattern, uvhttp_handler_cb handler,
+                                                 void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_options(uvhttp_group_t *group, const char *pattern,
+                                                   uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_any(uvhttp_group_t *group, const char *pattern, uvhttp_handler_cb handler,
+                                               void *user);
+UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern,
+                                                 uvhttp_handler_cb handler, void *user, uvhttp_exec_t exec);
+
+UVHTTP_EXPORT int uvhttp_group_defaults_sized(uvhttp_group_t *group, const uvhttp_route_options_t *defaults,
+                                              size_t defaults_size);
+/** Sets the options that the routes of a group, and of the groups in it, inherit where their own are 0. They are copied;
+ * a second call replaces them. NULL means none. They apply to routes registered before and after the call, but not to
+ * static files and WebSocket routes. Returns 0, UVHTTP_E_STATE (after listen) or UVHTTP_E_INVALID (`group` is NULL or
+ * was refused, or a value is out of range). On failure listen also fails. Listen fails with UVHTTP_E_UNSUPPORTED if this
+ * build does not have the mode in `exec`. */
+static inline int uvhttp_group_defaults(uvhttp_group_t *group, const uvhttp_route_options_t *defaults) {
+    return uvhttp_group_defaults_sized(group, defaults, sizeof *defaults);
+}
 
 /** Adds middleware to the server, also for requests that match no route, or to a group. It runs in the order of the
- * calls, the outer group before the inner one. */
+ * calls, the outer group before the inner one. Returns 0, UVHTTP_E_INVALID (server or group is NULL, the group was
+ * refused, or `run` is NULL), UVHTTP_E_STATE (after listen), UVHTTP_E_UNSUPPORTED (`reserved` is set) or
+ * UVHTTP_E_NOMEM. On failure `destroy` has been called, and listen also fails. */
 UVHTTP_EXPORT int uvhttp_use(uvhttp_server_t *server, uvhttp_middleware_t middleware);
 UVHTTP_EXPORT int uvhttp_group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware);
-/** Adds middleware to the route registered last on the server or group. */
-UVHTTP_EXPORT int uvhttp_route_use(uvhttp_server_t *server, uvhttp_middleware_t middleware);
-UVHTTP_EXPORT int uvhttp_route_options_sized(uvhttp_server_t *server, const uvhttp_route_options_t *options,
+/** Adds middleware to one route, after that of its groups. Returns as uvhttp_use does. */
+UVHTTP_EXPORT int uvhttp_route_use(uvhttp_route_t *route, uvhttp_middleware_t middleware);
+UVHTTP_EXPORT int uvhttp_route_options_sized(uvhttp_route_t *route, const uvhttp_route_options_t *options,
                                              size_t options_size);
-/** Sets options of the route registered last on the server or group. They are copied; a second call replaces them. NULL
- * means defaults. Returns 0, UVHTTP_E_STATE (after listen), UVHTTP_E_INVALID (there is no such route, or a value is out
- * of range) or UVHTTP_E_UNSUPPORTED (`exec`: this build does not have the mode). On failure listen also fails and
- * reports the reason. */
-static inline int uvhttp_route_options(uvhttp_server_t *server, const uvhttp_route_options_t *options) {
-    return uvhttp_route_options_sized(server, options, sizeof *options);
+/** Sets options of one route. They are copied; a second call replaces them. NULL means that the route has none of its
+ * own. Returns 0, UVHTTP_E_STATE (after listen), UVHTTP_E_INVALID (`route` is NULL, or a value is out of range) or
+ * UVHTTP_E_UNSUPPORTED (`exec`: this build does not have the mode). On failure listen also fails and reports the
+ * reason. */
+static inline int uvhttp_route_options(uvhttp_route_t *route, const uvhttp_route_options_t *options) {
+    return uvhttp_route_options_sized(route, options, sizeof *options);
 }
 
 /* --- upgrades --- */

@@ -44,7 +44,7 @@ typedef struct uvhttp_connector {
  * owned by the callee. Otherwise it is -1. */
 typedef void (*uvhttp_connect_cb)(uvhttp_connector_t *connector, int status, int fd, void *user);
 
-/** Connects as uvhttp_coro_connect does. `timeout_ms` covers the whole attempt; UINT32_MAX means no limit. Returns 0,
+/** Connects as uvhttp_coro_connect does. `timeout_ms` covers the whole attempt; UVHTTP_NEVER means no limit. Returns 0,
  * or an immediate error, and on_connect is not called: UVHTTP_E_INVALID, UVHTTP_E_ADDRESS, UVHTTP_E_TIMEOUT (0 ms),
  * UVHTTP_E_PEER_UNREACHABLE, UVHTTP_E_STATE (no loop runs on this thread), UVHTTP_E_WORK_FULL, UVHTTP_E_NOMEM,
  * UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_LIMIT or UVHTTP_E_IO. */

@@ -11,7 +11,7 @@ UVHTTP_BEGIN_DECLS
 struct uv_loop_s;
 typedef struct uvhttp_tcp uvhttp_tcp_t;
 typedef struct uvhttp_tcp_server uvhttp_tcp_server_t;
-typedef struct uvhttp_tcp_ref uvhttp_tcp_ref_t;
+typedef struct uvhttp_tcp_ref_s uvhttp_tcp_ref_t;
 
 typedef struct uvhttp_tcp_handlers {
     /** A client has connected. May be NULL. */

@@ -11,8 +11,6 @@
 UVHTTP_BEGIN_DECLS
 
 struct uvhttp_server_config;
-typedef struct uvhttp_server uvhttp_server_t;
-typedef struct uvhttp_request uvhttp_request_t;
 typedef struct uvhttp_tls uvhttp_tls_t;
 
 typedef enum uvhttp_tls_version {

@@ -30,10 +30,14 @@ UVHTTP_BEGIN_DECLS
 
 /** A view of bytes that another object owns. The bytes are not terminated and may contain NUL. `data` may be NULL when
  * `size` is 0. The function that returns a view documents how long it stays valid. */
-typedef struct uvhttp_str {
+typedef struct uvhttp_str_s {
     const char *data;
     size_t size; /**< bytes */
 } uvhttp_str_t;
+
+/* Declared here because several headers need them, and C99 allows one typedef of a name: server.h, request.h. */
+typedef struct uvhttp_server uvhttp_server_t;
+typedef struct uvhttp_request uvhttp_request_t;
 
 /** A timeout that never comes; for a time or a rate in a structure of options: no limit. */
 #define UVHTTP_NEVER UINT32_MAX

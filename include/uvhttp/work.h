@@ -35,7 +35,7 @@ typedef struct uvhttp_work_options {
 } uvhttp_work_options_t;
 
 /** A reference-counted handle of a job that can be cancelled. */
-typedef struct uvhttp_work uvhttp_work_t;
+typedef struct uvhttp_work_s uvhttp_work_t;
 
 /** Runs run(user) on a worker thread, then calls done(user, status); `done` may be NULL. It may be called before the
  * server runs, and within `run` or `done`, but not after uvhttp_server_free has started. Returns 0, UVHTTP_E_WORK_FULL

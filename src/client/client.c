@@ -259,7 +259,7 @@ static int find_destination(const uvhttp_client_request_t *request, const uvhttp
 static int start(uvhttp_client_response_t *call, const uvhttp_client_request_t *request, const destination_t *to) {
     uint32_t timeout_ms = or_default(request->timeout_ms, TIMEOUT_DEFAULT_MS);
     int status = UVHTTP_OK;
-    if (timeout_ms != UINT32_MAX) status = uvhttp_timer_start(&call->timer, timeout_ms + 1ull, on_deadline, call);
+    if (timeout_ms != UVHTTP_NEVER) status = uvhttp_timer_start(&call->timer, timeout_ms + 1ull, on_deadline, call);
     if (status != UVHTTP_OK) return status;
     return uvhttp__connector_start(&call->connector, call->loop, to->address, to->reach, timeout_ms, on_connect);
 }

@@ -255,7 +255,7 @@ static void notify_empty(uvhttp__exchange_t *exchange) {
 
 void uvhttp__body_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp__exchange_t *exchange = exchange_of_request(req);
-    const uvhttp__route_t *route = user;
+    const uvhttp_route_t *route = user;
     bool has_body = exchange->incoming != NULL;
     if (!has_body && !uvhttp__incoming_new(exchange)) {
         uvhttp__response_fail(res, 503, "Service Unavailable\n");

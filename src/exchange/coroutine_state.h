@@ -7,7 +7,7 @@
 /* In the exchange's arena. */
 typedef struct uvhttp__coroutine {
     uvhttp__exchange_t *exchange;
-    const uvhttp__route_t *route;
+    const uvhttp_route_t *route;
     uvhttp_coro_t *coro;
     uvhttp_deferred_t *deferred;    /* NULL: it has not waited */
     uvhttp_coro_t *reader, *writer; /* wait for the body, for the output to drain */

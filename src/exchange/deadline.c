@@ -4,10 +4,10 @@
 /* What the client has to send. */
 static uvhttp__rate_limits_t rate_limits(const uvhttp__exchange_t *exchange) {
     const uvhttp_server_config_t *config = &exchange->loop->service->config;
-    const uvhttp__route_t *route = exchange->cursor.route;
+    const uvhttp_route_t *route = exchange->cursor.route;
     uint32_t timeout = route ? route->options.body_timeout : 0;
     if (timeout == 0) timeout = config->body_timeout;
-    if (timeout == UINT32_MAX) timeout = 0; /* a route's: no limit */
+    if (timeout == UVHTTP_NEVER) timeout = 0; /* a route's: no limit */
     return (uvhttp__rate_limits_t){config->min_receive_rate, config->rate_grace, timeout};
 }
 

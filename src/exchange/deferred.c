@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/chars.h"
+#include "base/str.h"
 #include "exchange/body.h"
 
 typedef enum message_kind { SEND, SEND_REF, HEADER, INTERIM, RUN, ON_STOP, GO_ON } message_kind_t;
@@ -173,15 +174,20 @@ fail:
 }
 
 int uvhttp_deferred_header(uvhttp_deferred_t *deferred, const char *name, const char *value) {
-    if (!deferred || !name || !value) return UVHTTP_E_INVALID;
-    size_t name_size = strlen(name) + 1, value_size = strlen(value) + 1;
-    if (!uvhttp__valid_header_name((uvhttp_str_t){name, name_size - 1}) ||
-        !uvhttp__valid_header_value((uvhttp_str_t){value, value_size - 1}))
+    return uvhttp_deferred_header_str(deferred, name, uvhttp__str_from(value));
+}
+
+int uvhttp_deferred_header_str(uvhttp_deferred_t *deferred, const char *name, uvhttp_str_t value) {
+    if (!deferred || !name || !value.data) return UVHTTP_E_INVALID;
+    size_t name_size = strlen(name) + 1;
+    if (!uvhttp__valid_header_name((uvhttp_str_t){name, name_size - 1}) || !uvhttp__valid_header_value(value))
         return UVHTTP_E_INVALID;
-    message_t *message = message_new(deferred, HEADER, name_size + value_size);
+    message_t *message = message_new(deferred, HEADER, name_size + value.size + 1);
     if (!message) return UVHTTP_E_NOMEM;
     message->type = memcpy(message->text, name, name_size);
-    message->value = memcpy(message->text + name_size, value, value_size);
+    char *copy = memcpy(message->text + name_size, value.data, value.size);
+    copy[value.size] = '\0'; /* a value holds no NUL */
+    message->value = copy;
     return post(message, UVHTTP__DEFERRED_OPEN);
 }
 

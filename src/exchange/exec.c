@@ -22,35 +22,37 @@ static const exec_mode_t modes[] = {
 #endif
 };
 
-static int refuse(uvhttp__router_t *router, const uvhttp__route_t *route, int status, const char *what,
-                  const char *advice) {
+static int refuse(uvhttp_route_t *route, int status, const char *what, const char *advice) {
     char text[UVHTTP__ROUTE_PATTERN_SIZE_MAX + 256];
     snprintf(text, sizeof text, "%s %s: %s: %s",
              route->method == UVHTTP_ANY ? "ANY" : uvhttp_method_name((uvhttp_method_t)route->method), route->pattern,
              what, advice);
-    return uvhttp__router_fail(router, status, text);
+    return uvhttp__router_fail(uvhttp__route_router(route), status, text);
 }
 
-static void uninstall(uvhttp__route_t *route) {
-    if (!route->inner) return;
-    route->handler = route->inner;
-    route->user = route->inner_user;
-    route->inner = NULL;
-}
-
-int uvhttp__exec_install(uvhttp__router_t *router, uvhttp__route_t *route) {
-    uninstall(route);
-    unsigned exec = uvhttp__route_mode(route);
-    if (route->exec == UVHTTP__EXEC_FIXED && route->options.exec)
-        return refuse(router, route, UVHTTP_E_INVALID, "exec", "the library's own handler runs on the loop");
+int uvhttp__exec_check(uvhttp_route_t *route) {
+    unsigned exec = route->options.exec;
+    if (route->exec == UVHTTP__EXEC_FIXED)
+        return exec == UVHTTP_EXEC_DEFAULT
+                   ? UVHTTP_OK
+                   : refuse(route, UVHTTP_E_INVALID, "exec", "the library's own handler runs on the loop");
+    if (exec == UVHTTP_EXEC_DEFAULT) exec = route->exec;
     if (exec >= sizeof modes / sizeof *modes)
-        return refuse(router, route, UVHTTP_E_INVALID, "exec",
+        return refuse(route, UVHTTP_E_INVALID, "exec",
                       "give UVHTTP_EXEC_LOOP, UVHTTP_EXEC_WORKER or UVHTTP_EXEC_COROUTINE");
-    const exec_mode_t *mode = &modes[exec];
-    if (exec != UVHTTP_EXEC_LOOP && !mode->serve)
-        return refuse(router, route, UVHTTP_E_UNSUPPORTED, mode->name,
+    if (exec > UVHTTP_EXEC_LOOP && !modes[exec].serve)
+        return refuse(route, UVHTTP_E_UNSUPPORTED, modes[exec].name,
                       "this build has no such mode: register the route with UVHTTP_EXEC_LOOP");
-    uvhttp_handler_cb serve = exec == UVHTTP_EXEC_LOOP && route->options.stream_body ? uvhttp__body_serve : mode->serve;
+    return UVHTTP_OK;
+}
+
+int uvhttp__exec_install(uvhttp_route_t *route) {
+    if (route->exec == UVHTTP__EXEC_FIXED) return UVHTTP_OK;
+    int status = uvhttp__exec_check(route);
+    if (status != UVHTTP_OK) return status;
+    unsigned exec = route->options.exec;
+    uvhttp_handler_cb serve = modes[exec].serve;
+    if (exec == UVHTTP_EXEC_LOOP && route->options.stream_body) serve = uvhttp__body_serve;
     if (!serve) return UVHTTP_OK;
     route->inner = route->handler;
     route->inner_user = route->user;

@@ -4,14 +4,18 @@
 
 #include "exchange/exchange.h"
 
-/* Puts in place what stands before the handler of a route, as its options (or else its registration) say: nothing on
- * the loop, so that such a route costs nothing. Returns 0, UVHTTP_E_INVALID or UVHTTP_E_UNSUPPORTED, remembered. */
-int uvhttp__exec_install(uvhttp__router_t *router, uvhttp__route_t *route);
+/* Whether this build can run a handler as a route says: its own options if it has some, else its registration. Returns
+ * 0, UVHTTP_E_INVALID or UVHTTP_E_UNSUPPORTED, remembered. */
+int uvhttp__exec_check(uvhttp_route_t *route);
 
-/* What the handler of a route runs on. */
-static inline uvhttp_exec_t uvhttp__route_mode(const uvhttp__route_t *route) {
-    if (route->exec == UVHTTP__EXEC_FIXED) return UVHTTP_EXEC_LOOP;
-    return route->options.exec ? route->options.exec : (uvhttp_exec_t)route->exec;
+/* After uvhttp__router_freeze, once: puts in front of the handler of a route what its options ask for. Routes on the
+ * loop without stream_body get nothing and cost nothing. Returns as uvhttp__exec_check: the defaults of a group may
+ * name a mode that this build does not have. */
+int uvhttp__exec_install(uvhttp_route_t *route);
+
+/* What the handler of a frozen route runs on. */
+static inline uvhttp_exec_t uvhttp__route_mode(const uvhttp_route_t *route) {
+    return route->exec == UVHTTP__EXEC_FIXED ? UVHTTP_EXEC_LOOP : route->options.exec;
 }
 
 #endif

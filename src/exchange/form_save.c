@@ -3,6 +3,7 @@
 #include <unistd.h>
 #include <uvhttp/body.h>
 
+#include "base/sized.h"
 #include "base/str.h"
 #include "exchange/exchange.h"
 #include "message/multipart.h"
@@ -133,13 +134,24 @@ int uvhttp_request_save_form_sized(uvhttp_request_t *req, int directory, const u
     return status;
 }
 
-int uvhttp_request_save_body(uvhttp_request_t *req, int directory, const char *name,
-                             char saved[UVHTTP_FORM_SAVED_NAME_SIZE], uint64_t *size) {
+/* Bytes that the client has announced, -1: none. */
+static int64_t announced(const uvhttp_request_t *req) {
+    uint64_t size;
+    int status = uvhttp__str_parse_u64(uvhttp_request_header(req, "Content-Length"), &size);
+    return status == UVHTTP_OK && size <= INT64_MAX ? (int64_t)size : -1;
+}
+
+int uvhttp_request_save_body_sized(uvhttp_request_t *req, int directory, const uvhttp_save_options_t *given,
+                                   size_t options_size, char saved[UVHTTP_FORM_SAVED_NAME_SIZE], uint64_t *size) {
+    uvhttp_save_options_t options;
     char own[UVHTTP_FORM_SAVED_NAME_SIZE];
     uint64_t written = 0;
     uvhttp_str_t piece;
     int fd;
+    if (!uvhttp__sized_read(&options, sizeof options, given, options_size)) return UVHTTP_E_UNSUPPORTED;
+    const char *name = options.name;
     if (!req || directory < 0 || (name && !*name)) return UVHTTP_E_INVALID;
+    int64_t total = options.on_progress ? announced(req) : -1;
     if (!saved) saved = own;
     int status =
         uvhttp__form_file_create(directory, name ? uvhttp__str_from(name) : (uvhttp_str_t){NULL, 0}, saved, &fd);
@@ -147,6 +159,7 @@ int uvhttp_request_save_body(uvhttp_request_t *req, int directory, const char *n
     while (status == 0 && (status = uvhttp_request_read_body(req, &piece, UVHTTP_NEVER)) == 0) {
         status = uvhttp__form_file_write(fd, piece);
         written += piece.size;
+        if (status == 0 && options.on_progress) options.on_progress(req, written, total, options.user);
     }
     status = uvhttp__form_file_end(directory, saved, fd, status == UVHTTP_E_EOF ? 0 : status);
     if (status == 0 && size) *size = written;

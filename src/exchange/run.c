@@ -39,8 +39,8 @@ static NOINLINE void route_otherwise(uvhttp__exchange_t *exchange) {
 }
 
 /* Returns the route, which is exchange->way.route. */
-static inline const uvhttp__route_t *route(uvhttp__exchange_t *exchange) {
-    const uvhttp__route_t *found = uvhttp__router_find(exchange->loop->service->router, &exchange->request);
+static inline const uvhttp_route_t *route(uvhttp__exchange_t *exchange) {
+    const uvhttp_route_t *found = uvhttp__router_find(exchange->loop->service->router, &exchange->request);
     if (UNLIKELY(!found)) {
         route_otherwise(exchange);
         return exchange->cursor.route;
@@ -77,7 +77,7 @@ void uvhttp__exchange_go(uvhttp__exchange_t *exchange) {
 }
 
 /* The handler alone, if nothing stands in front of it; else all of the way. */
-static inline void go_on_route(uvhttp__exchange_t *exchange, const uvhttp__route_t *route) {
+static inline void go_on_route(uvhttp__exchange_t *exchange, const uvhttp_route_t *route) {
     uvhttp__http_loop_t *loop = exchange->loop;
     if (UNLIKELY(!route || route->chain->count > 0 || loop->timed)) {
         go(exchange);
@@ -109,7 +109,7 @@ UVHTTP__HOT bool uvhttp__exchange_run(uvhttp__exchange_t *exchange) {
 }
 
 const uvhttp_route_options_t *uvhttp__exchange_route(uvhttp__exchange_t *exchange) {
-    const uvhttp__route_t *found = route(exchange);
+    const uvhttp_route_t *found = route(exchange);
     return found ? &found->options : NULL;
 }
 

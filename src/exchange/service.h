@@ -60,9 +60,9 @@ typedef struct uvhttp__http_loop {
     };
     bool timed;              /* handlers are timed one by one, to find the one that blocks: until timed_until_ms */
     bool found_in_iteration; /* ... and one was found */
-    const uvhttp__route_t *last_route; /* whose handler was run last */
-    uint64_t look_ns;                  /* an iteration that lasts so long is checked: warn_ns, or 0 while timed */
-    uint64_t warn_ns;                  /* UINT64_MAX: off */
+    const uvhttp_route_t *last_route; /* whose handler was run last */
+    uint64_t look_ns;                 /* an iteration that lasts so long is checked: warn_ns, or 0 while timed */
+    uint64_t warn_ns;                 /* UINT64_MAX: off */
     uint64_t timed_until_ms, reported_at_ms;
     uint64_t date_until_ms;       /* loop time at which the date below is out of date */
     char date[UVHTTP__DATE_SIZE]; /* of responses, by protocol/date.h */

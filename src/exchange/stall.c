@@ -26,14 +26,14 @@ static bool count(uvhttp__http_loop_t *loop) {
     return true;
 }
 
-static const char *route_text(const uvhttp__route_t *route, char text[256]) {
+static const char *route_text(const uvhttp_route_t *route, char text[256]) {
     if (!route) return "a request without a route";
     const char *method = route->method == UVHTTP_ANY ? "ANY" : uvhttp_method_name((uvhttp_method_t)route->method);
     snprintf(text, 256, "%s %s", method, route->pattern);
     return text;
 }
 
-static void report(uvhttp__http_loop_t *loop, const uvhttp__route_t *route, uint64_t ns) {
+static void report(uvhttp__http_loop_t *loop, const uvhttp_route_t *route, uint64_t ns) {
     char text[256];
     if (!count(loop)) return;
     UVHTTP_LOG_WARN("http: %s kept loop %u from its other clients for %llu ms (handler_warn_ms is %u): what blocks "
@@ -42,7 +42,7 @@ static void report(uvhttp__http_loop_t *loop, const uvhttp__route_t *route, uint
                     loop->service->config.handler_warn_ms);
 }
 
-void uvhttp__stall_check_handler(uvhttp__http_loop_t *loop, const uvhttp__route_t *route, uint64_t ns) {
+void uvhttp__stall_check_handler(uvhttp__http_loop_t *loop, const uvhttp_route_t *route, uint64_t ns) {
     if (ns < loop->warn_ns) return;
     loop->found_in_iteration = true;
     loop->timed_until_ms = loop->tcp->io->now_ms + TIMED_MS;

@@ -8,6 +8,6 @@ void uvhttp__stall_open(uvhttp__http_loop_t *loop);
 /* The duration of the iteration up to its end. */
 void uvhttp__stall_check_iteration(uvhttp__http_loop_t *loop, uint64_t ns);
 /* A handler did; only while worker->timed. */
-void uvhttp__stall_check_handler(uvhttp__http_loop_t *loop, const uvhttp__route_t *route, uint64_t ns);
+void uvhttp__stall_check_handler(uvhttp__http_loop_t *loop, const uvhttp_route_t *route, uint64_t ns);
 
 #endif

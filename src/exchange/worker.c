@@ -101,7 +101,7 @@ int uvhttp_request_read_body(uvhttp_request_t *req, uvhttp_str_t *piece, uint32_
 static void run(uvhttp__job_t *job) {
     uvhttp__call_t *call = UVHTTP__CONTAINER_OF(job, uvhttp__call_t, job);
     uvhttp__exchange_t *exchange = call->exchange;
-    const uvhttp__route_t *route = exchange->cursor.route;
+    const uvhttp_route_t *route = exchange->cursor.route;
     running = call;
     route->inner(&exchange->request, &exchange->response, route->inner_user);
     running = NULL;
@@ -241,7 +241,7 @@ static void call_handler(uvhttp__exchange_t *exchange) {
         uvhttp__response_fail(res, 503, "Service Unavailable\n");
         return;
     }
-    const uvhttp__route_t *route = exchange->cursor.route;
+    const uvhttp_route_t *route = exchange->cursor.route;
     bool is_live = exchange->incoming && route->options.live_body;
     if (is_live && !may_be_live(loop->service)) {
         uvhttp__counters_add(&loop->tcp->counters, work_live_refused, 1);
@@ -266,7 +266,7 @@ static void call_handler(uvhttp__exchange_t *exchange) {
 }
 
 void uvhttp__call_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    const uvhttp__route_t *route = user;
+    const uvhttp_route_t *route = user;
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
     (void)req;
     if (!exchange->incoming || route->options.live_body) {

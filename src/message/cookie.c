@@ -146,6 +146,8 @@ int uvhttp_response_cookie_sized(uvhttp_response_t *res, const uvhttp_cookie_opt
     options = &full;
     uvhttp_str_t name = uvhttp__str_from(options->name);
     uvhttp_str_t value = uvhttp__str_from(options->value ? options->value : "");
+    if (options->value_size > 0 && !options->value) return UVHTTP_E_INVALID;
+    if (options->value_size > 0) value.size = options->value_size;
     uvhttp_str_t path = uvhttp__str_from(options->path ? options->path : "/");
     const char *same_site = same_site_name(options->same_site);
     if (!uvhttp__valid_header_name(name) || !is_value(value) || name.size > UVHTTP_COOKIE_SIZE_MAX ||
@@ -162,8 +164,8 @@ int uvhttp_response_cookie_sized(uvhttp_response_t *res, const uvhttp_cookie_opt
              0) /* with the older attribute: to keep what should go would be worse than a few bytes */
         snprintf(max_age, sizeof max_age, "; Max-Age=0; Expires=Thu, 01 Jan 1970 00:00:00 GMT");
     char text[UVHTTP_COOKIE_SIZE_MAX + 2 * UVHTTP_COOKIE_ATTRIBUTE_SIZE_MAX + 256];
-    snprintf(text, sizeof text, "%s=%s; Path=%s%s%s%s; SameSite=%s%s%s", name.data, value.data, path.data,
-             options->domain ? "; Domain=" : "", options->domain ? options->domain : "", max_age, same_site,
+    snprintf(text, sizeof text, "%s=%.*s; Path=%s%s%s%s; SameSite=%s%s%s", name.data, (int)value.size, value.data,
+             path.data, options->domain ? "; Domain=" : "", options->domain ? options->domain : "", max_age, same_site,
              options->secure ? "; Secure" : "", options->http_only ? "; HttpOnly" : "");
     return uvhttp_response_header_add(res, "Set-Cookie", text);
 }

@@ -50,14 +50,14 @@ static inline void record(uvhttp_response_t *res, int status, uvhttp__content_ty
 }
 
 /* A copy of text with a Content-Type of ours. */
-static int respond_text(uvhttp_response_t *res, int status, const char *text, uvhttp__content_type_t type) {
+static int respond_text(uvhttp_response_t *res, int status, uvhttp_str_t text, uvhttp__content_type_t type) {
     int problem = refusal(res, status);
-    if (problem == 0 && !text) problem = UVHTTP_E_INVALID;
+    if (problem == 0 && !text.data && text.size > 0) problem = UVHTTP_E_INVALID;
     if (problem != 0) return problem;
-    size_t size = strlen(text);
+    size_t size = text.size;
     char *copy = size ? uvhttp__response_alloc(res, size, &problem) : "";
     if (!copy) return problem;
-    if (size) memcpy(copy, text, size);
+    if (size) memcpy(copy, text.data, size);
     record(res, status, type);
     res->body.kind = UVHTTP__BODY_MEMORY;
     res->body.data = copy;
@@ -67,11 +67,24 @@ static int respond_text(uvhttp_response_t *res, int status, const char *text, uv
 
 #define TYPE(literal) ((uvhttp__content_type_t){literal, sizeof(literal) - 1, false})
 
+/* NULL is refused, and no view of the application's looks like this. */
+static inline uvhttp_str_t terminated(const char *text) {
+    return (uvhttp_str_t){text, text ? strlen(text) : 1};
+}
+
 int uvhttp_response_text(uvhttp_response_t *res, int status, const char *text) {
-    return respond_text(res, status, text, TYPE("text/plain; charset=utf-8"));
+    return respond_text(res, status, terminated(text), TYPE("text/plain; charset=utf-8"));
 }
 
 int uvhttp_response_json(uvhttp_response_t *res, int status, const char *json) {
+    return respond_text(res, status, terminated(json), TYPE("application/json"));
+}
+
+int uvhttp_response_text_str(uvhttp_response_t *res, int status, uvhttp_str_t text) {
+    return respond_text(res, status, text, TYPE("text/plain; charset=utf-8"));
+}
+
+int uvhttp_response_json_str(uvhttp_response_t *res, int status, uvhttp_str_t json) {
     return respond_text(res, status, json, TYPE("application/json"));
 }
 
@@ -205,11 +218,15 @@ int uvhttp_response_empty(uvhttp_response_t *res, int status) {
 }
 
 int uvhttp_response_redirect(uvhttp_response_t *res, int status, const char *location) {
+    return uvhttp_response_redirect_str(res, status, uvhttp__str_from(location));
+}
+
+int uvhttp_response_redirect_str(uvhttp_response_t *res, int status, uvhttp_str_t location) {
     int problem = refusal(res, status);
     if (problem != 0) return problem;
     bool known = status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
-    if (!known || !location || !*location) return UVHTTP_E_INVALID;
-    problem = uvhttp__response_put_header(res, UVHTTP__STR("Location"), uvhttp__str_from(location), true);
+    if (!known || location.size == 0) return UVHTTP_E_INVALID;
+    problem = uvhttp__response_put_header(res, UVHTTP__STR("Location"), location, true);
     return problem == 0 ? uvhttp_response_empty(res, status) : problem;
 }
 

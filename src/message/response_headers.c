@@ -143,10 +143,10 @@ bool uvhttp__response_field_is_reserved(uvhttp_str_t name) {
     return false;
 }
 
-static int put_header(uvhttp_response_t *res, const char *name_text, const char *value_text, bool replace) {
-    if (!name_text || !value_text) return UVHTTP_E_INVALID;
+static int put_header(uvhttp_response_t *res, const char *name_text, uvhttp_str_t value, bool replace) {
+    if (!name_text || !value.data) return UVHTTP_E_INVALID;
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_COMMITTED | UVHTTP__RESPONSE_DEFERRED)) return UVHTTP_E_STATE;
-    uvhttp_str_t name = uvhttp__str_from(name_text), value = uvhttp__str_from(value_text);
+    uvhttp_str_t name = uvhttp__str_from(name_text);
     if (uvhttp__response_field_is_reserved(name)) {
         bool close = uvhttp__str_equal_nocase(name, UVHTTP__STR("Connection")) &&
                      uvhttp__str_equal_nocase(value, UVHTTP__STR("close"));
@@ -158,10 +158,18 @@ static int put_header(uvhttp_response_t *res, const char *name_text, const char 
 }
 
 int uvhttp_response_header(uvhttp_response_t *res, const char *name, const char *value) {
+    return put_header(res, name, uvhttp__str_from(value), true);
+}
+
+int uvhttp_response_header_str(uvhttp_response_t *res, const char *name, uvhttp_str_t value) {
     return put_header(res, name, value, true);
 }
 
 int uvhttp_response_header_add(uvhttp_response_t *res, const char *name, const char *value) {
+    return put_header(res, name, uvhttp__str_from(value), false);
+}
+
+int uvhttp_response_header_add_str(uvhttp_response_t *res, const char *name, uvhttp_str_t value) {
     return put_header(res, name, value, false);
 }
 

@@ -104,9 +104,13 @@ static int reserve_trailer(uvhttp_response_t *res, size_t size) {
     return 0;
 }
 
-int uvhttp_response_trailer(uvhttp_response_t *res, const char *name_text, const char *value_text) {
-    if (!name_text || !value_text) return UVHTTP_E_INVALID;
-    uvhttp_str_t name = uvhttp__str_from(name_text), value = uvhttp__str_from(value_text);
+int uvhttp_response_trailer(uvhttp_response_t *res, const char *name, const char *value) {
+    return uvhttp_response_trailer_str(res, name, uvhttp__str_from(value));
+}
+
+int uvhttp_response_trailer_str(uvhttp_response_t *res, const char *name_text, uvhttp_str_t value) {
+    if (!name_text || !value.data) return UVHTTP_E_INVALID;
+    uvhttp_str_t name = uvhttp__str_from(name_text);
     int problem = refusal(res);
     if (problem != 0) return problem;
     if (!uvhttp__valid_header_name(name) || !uvhttp__valid_header_value(value) || !may_be_trailer(name))

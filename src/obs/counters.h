@@ -65,6 +65,7 @@
     X(ws_publications_refused, "WebSocket publications refused because too many waited for the loops")                 \
     X(ws_publications_skipped, "WebSocket publications left out for a subscriber whose queue was full")                \
     X(ws_subscribers_dropped, "WebSocket connections reset because their queue was full at a publication")             \
+    X(events_clients_dropped, "Event streams cut off because their client did not read")                               \
     X(static_hits, "Static files that were served from the cache")                                                     \
     X(static_misses, "Static files that had to be looked up")                                                          \
     X(static_revalidated, "Cached static files that were looked at again")                                             \

@@ -50,6 +50,30 @@ static int make_chains(uvhttp__router_t *router) {
     return 0;
 }
 
+/* Fields of *own that are 0 get the values of *outer. */
+static void inherit(uvhttp_route_options_t *own, const uvhttp_route_options_t *outer) {
+    own->stream_body = own->stream_body || outer->stream_body;
+    own->live_body = own->live_body || outer->live_body;
+    if (own->body_size_max == 0) own->body_size_max = outer->body_size_max;
+    if (own->body_timeout == 0) own->body_timeout = outer->body_timeout;
+    if (own->response_timeout_ms == 0) own->response_timeout_ms = outer->response_timeout_ms;
+    if (own->exec == UVHTTP_EXEC_DEFAULT) own->exec = outer->exec;
+}
+
+/* Outer groups come before inner ones in the list. A handler of the library has no use for options. */
+static void inherit_options(uvhttp__router_t *router) {
+    for (uvhttp_group_t *group = router->groups; group; group = group->next)
+        if (group->parent) inherit(&group->defaults, &group->parent->defaults);
+    for (uvhttp__route_entry_t *entry = router->routes; entry; entry = entry->next) {
+        uvhttp_route_t *route = &entry->route;
+        if (route->exec == UVHTTP__EXEC_FIXED) continue;
+        if (route->options.exec == UVHTTP_EXEC_DEFAULT) route->options.exec = (uvhttp_exec_t)route->exec;
+        inherit(&route->options, &entry->group->defaults);
+        if (route->options.exec == UVHTTP_EXEC_DEFAULT) route->options.exec = UVHTTP_EXEC_LOOP;
+        if (route->options.response_timeout_ms == UVHTTP_NEVER) route->options.response_timeout_ms = 0;
+    }
+}
+
 #define PATH_IN_KEY_MAX 16
 
 static inline uvhttp__path_key_t key_of(uvhttp_str_t path) {
@@ -93,7 +117,7 @@ static void add_exact(uvhttp__route_endpoint_t *endpoint, void *user) {
 static void resolve(uvhttp__route_endpoint_t *endpoint, void *user) {
     (void)user;
     if (!endpoint->first) return;
-    const uvhttp__route_t **by_method = endpoint->by_method;
+    const uvhttp_route_t **by_method = endpoint->by_method;
     if (!by_method[UVHTTP_HEAD]) by_method[UVHTTP_HEAD] = by_method[UVHTTP_GET];
     for (unsigned slot = 0; slot < UVHTTP__METHOD_SLOTS; ++slot)
         if (!by_method[slot]) by_method[slot] = by_method[uvhttp__method_slot(UVHTTP_ANY)];
@@ -118,6 +142,7 @@ int uvhttp__router_freeze(uvhttp__router_t *router) {
         uvhttp__router_thaw(router);
         return status;
     }
+    inherit_options(router);
     if (router->exact) uvhttp__tree_each(router->root, add_exact, router);
     uvhttp__tree_each(router->root, resolve, NULL);
     if (router->methods & 1u << uvhttp__method_slot(UVHTTP_ANY))
@@ -143,7 +168,7 @@ static inline const uvhttp__route_endpoint_t *find_exact(const uvhttp__router_t 
     }
 }
 
-static inline void found(uvhttp__match_t *match, const uvhttp__route_t *route) {
+static inline void found(uvhttp__match_t *match, const uvhttp_route_t *route) {
     match->outcome = UVHTTP__MATCH_FOUND;
     match->allow = 0;
     match->route = route;
@@ -161,7 +186,7 @@ static void not_found(const uvhttp__router_t *router, uvhttp__match_t *match) {
 static void search(const uvhttp__router_t *router, uvhttp_method_t method, uvhttp_str_t path, uvhttp__match_t *match) {
     match->allow = 0;
     match->chain = NULL;
-    const uvhttp__route_t *route = uvhttp__tree_match(router->root, method, path, match);
+    const uvhttp_route_t *route = uvhttp__tree_match(router->root, method, path, match);
     if (route) {
         found(match, route);
     } else if (match->allow) {
@@ -178,7 +203,7 @@ void uvhttp__router_match(const uvhttp__router_t *router, uvhttp_method_t method
     match->param_count = 0;
     /* A pattern without parameters is the best that there can be for its path. */
     const uvhttp__route_endpoint_t *endpoint = find_exact(router, path);
-    const uvhttp__route_t *exact = endpoint ? endpoint->by_method[uvhttp__method_slot(method)] : NULL;
+    const uvhttp_route_t *exact = endpoint ? endpoint->by_method[uvhttp__method_slot(method)] : NULL;
     if (__builtin_expect(exact != NULL, 1)) {
         found(match, exact);
     } else if (path.size && path.data[0] == '/') {
@@ -195,12 +220,12 @@ void uvhttp__router_match(const uvhttp__router_t *router, uvhttp_method_t method
     }
 }
 
-static NOINLINE const uvhttp__route_t *find_long(const uvhttp__router_t *router, uvhttp_str_t path, uint8_t method) {
+static NOINLINE const uvhttp_route_t *find_long(const uvhttp__router_t *router, uvhttp_str_t path, uint8_t method) {
     const uvhttp__route_endpoint_t *endpoint = find_exact(router, path);
     return endpoint ? endpoint->by_method[uvhttp__method_slot(method)] : NULL;
 }
 
-UVHTTP__HOT const uvhttp__route_t *uvhttp__router_find(const uvhttp__router_t *router, const uvhttp_request_t *req) {
+UVHTTP__HOT const uvhttp_route_t *uvhttp__router_find(const uvhttp__router_t *router, const uvhttp_request_t *req) {
     assert(router->frozen);
     uvhttp_str_t path = uvhttp__span_str(req->base, req->head.path);
     if (UNLIKELY(!req->head.path_plain || !router->exact)) return NULL;

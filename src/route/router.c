@@ -231,7 +231,7 @@ static int link_route(uvhttp__router_t *router, uvhttp__route_entry_t *entry, co
     unsigned method = entry->route.method, slot = uvhttp__method_slot(method);
     uvhttp__route_endpoint_t *endpoint = uvhttp__tree_endpoint(router->root, pattern);
     if (!endpoint) return out_of_memory(router);
-    const uvhttp__route_t *other = endpoint->by_method[slot];
+    const uvhttp_route_t *other = endpoint->by_method[slot];
     if (other)
         return remember(router, UVHTTP_E_ROUTE_CONFLICT, "%s %s conflicts with %s %s (registered first)",
                         method_text(method), entry->pattern, method_text(method), other->pattern);
@@ -250,11 +250,10 @@ static int link_route(uvhttp__router_t *router, uvhttp__route_entry_t *entry, co
 }
 
 int uvhttp__group_add(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern_text,
-                      uvhttp_handler_cb handler, void *user, uint8_t exec, uvhttp__route_t **route) {
+                      uvhttp_handler_cb handler, void *user, uint8_t exec, uvhttp_route_t **route) {
     if (route) *route = NULL;
     if (!group) return UVHTTP_E_INVALID;
     uvhttp__router_t *router = group->router;
-    router->last = NULL;
     if (group == router->dead) return UVHTTP_E_INVALID;
     const char *shown = pattern_text ? pattern_text : "(null)";
     if (router->frozen) return remember(router, UVHTTP_E_STATE, "%s%s: %s", group->prefix, shown, TOO_LATE);
@@ -277,7 +276,6 @@ int uvhttp__group_add(uvhttp_group_t *group, uvhttp_method_t method, const char 
         entry_free(entry);
         return status;
     }
-    router->last = entry;
     if (route) *route = &entry->route;
     return 0;
 }
@@ -286,8 +284,19 @@ uvhttp__router_t *uvhttp__group_router(const uvhttp_group_t *group) {
     return group->router;
 }
 
-uvhttp__route_t *uvhttp__router_last(uvhttp__router_t *router) {
-    return router->last ? &router->last->route : NULL;
+static uvhttp__route_entry_t *entry_of(const uvhttp_route_t *route) {
+    return UVHTTP__CONTAINER_OF(route, uvhttp__route_entry_t, route);
+}
+
+uvhttp__router_t *uvhttp__route_router(const uvhttp_route_t *route) {
+    return entry_of(route)->group->router;
+}
+
+int uvhttp__router_each_route(uvhttp__router_t *router, int (*visit)(uvhttp_route_t *route)) {
+    int status = 0;
+    for (uvhttp__route_entry_t *entry = router->routes; entry && status == 0; entry = entry->next)
+        status = visit(&entry->route);
+    return status;
 }
 
 /* --- middleware --- */
@@ -319,30 +328,48 @@ int uvhttp__group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware) {
     return use(group->router, &group->middleware, middleware);
 }
 
-int uvhttp__route_use(uvhttp__router_t *router, uvhttp__route_t *route, uvhttp_middleware_t middleware) {
+int uvhttp__route_use(uvhttp_route_t *route, uvhttp_middleware_t middleware) {
     if (!route) return reject(middleware, UVHTTP_E_INVALID);
-    return use(router, &UVHTTP__CONTAINER_OF(route, uvhttp__route_entry_t, route)->middleware, middleware);
+    return use(uvhttp__route_router(route), &entry_of(route)->middleware, middleware);
 }
 
 /* --- options --- */
 
 #define RESPONSE_TIMEOUT_MS_MAX 604800000u /* a week */
 
-int uvhttp__route_set_options(uvhttp__router_t *router, uvhttp__route_t *route, const uvhttp_route_options_t *options) {
-    const uvhttp_route_options_t defaults = {0};
-    if (!route) return remember(router, UVHTTP_E_INVALID, "route options: there is no route before them");
-    if (!options) options = &defaults;
-    const char *method = method_text(route->method);
-    if (router->frozen) return remember(router, UVHTTP_E_STATE, "%s %s: options: %s", method, route->pattern, TOO_LATE);
+/* subject: "GET /users", what the options are for. */
+static int check_options(uvhttp__router_t *router, const char *subject, const uvhttp_route_options_t *options) {
+    if (router->frozen) return remember(router, UVHTTP_E_STATE, "%s: options: %s", subject, TOO_LATE);
     if (!options->stream_body && options->body_size_max > UINT64_C(1) << 62)
         return remember(router, UVHTTP_E_INVALID,
-                        "%s %s: body_size_max is %llu: give at most 2^62, or 0 for that of the server", method,
-                        route->pattern, (unsigned long long)options->body_size_max);
-    if (options->response_timeout_ms > RESPONSE_TIMEOUT_MS_MAX)
-        return remember(router, UVHTTP_E_INVALID, "%s %s: response_timeout_ms is %u: give 1 to %u, or 0 for none",
-                        method, route->pattern, options->response_timeout_ms, RESPONSE_TIMEOUT_MS_MAX);
+                        "%s: body_size_max is %llu: give at most 2^62, or 0 for that of the server", subject,
+                        (unsigned long long)options->body_size_max);
+    if (options->response_timeout_ms > RESPONSE_TIMEOUT_MS_MAX && options->response_timeout_ms != UVHTTP_NEVER)
+        return remember(router, UVHTTP_E_INVALID, "%s: response_timeout_ms is %u: give 1 to %u, or UVHTTP_NEVER",
+                        subject, options->response_timeout_ms, RESPONSE_TIMEOUT_MS_MAX);
     if (options->live_body && !options->stream_body)
-        return remember(router, UVHTTP_E_INVALID, "%s %s: live_body: it needs stream_body", method, route->pattern);
-    route->options = *options;
+        return remember(router, UVHTTP_E_INVALID, "%s: live_body: it needs stream_body", subject);
     return 0;
+}
+
+static const uvhttp_route_options_t no_options;
+
+int uvhttp__route_set_options(uvhttp_route_t *route, const uvhttp_route_options_t *options) {
+    if (!route) return UVHTTP_E_INVALID;
+    if (!options) options = &no_options;
+    char subject[UVHTTP__ROUTE_PATTERN_SIZE_MAX + 16];
+    snprintf(subject, sizeof subject, "%s %s", method_text(route->method), route->pattern);
+    int status = check_options(uvhttp__route_router(route), subject, options);
+    if (status == 0) route->options = *options;
+    return status;
+}
+
+int uvhttp__group_set_defaults(uvhttp_group_t *group, const uvhttp_route_options_t *defaults) {
+    if (!group || group == group->router->dead) return UVHTTP_E_INVALID;
+    if (!defaults) defaults = &no_options;
+    char subject[UVHTTP__ROUTE_PATTERN_SIZE_MAX + 16];
+    snprintf(subject, sizeof subject, "group %s", group->prefix);
+    int status = check_options(group->router, subject, defaults);
+    if (status == 0) group->defaults = *defaults;
+    return status;
 }

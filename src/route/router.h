@@ -28,7 +28,8 @@ typedef struct uvhttp__chain {
 /* A handler of the library: it runs on the loop, and nobody can choose otherwise. */
 #define UVHTTP__EXEC_FIXED 255
 
-typedef struct uvhttp__route {
+/* The public uvhttp_route_t. */
+struct uvhttp_route_s {
     uvhttp_handler_cb handler;
     void *user;
     const uvhttp__chain_t *chain; /* set by freeze */
@@ -37,10 +38,10 @@ typedef struct uvhttp__route {
     uint8_t param_count;
     uint8_t method; /* uvhttp_method_t */
     uint8_t exec;   /* uvhttp_exec_t as it was registered, or UVHTTP__EXEC_FIXED; options.exec is stronger */
-    uvhttp_route_options_t options;
-    uvhttp_handler_cb inner; /* the application's handler when the server has put its own before it, else NULL */
+    uvhttp_route_options_t options; /* freeze fills in the defaults of the groups */
+    uvhttp_handler_cb inner;        /* the application's handler when the server has put its own before it, else NULL */
     void *inner_user;
-} uvhttp__route_t;
+};
 
 /* --- registration: before freeze, one thread. --- Every failure is returned, and the first one is remembered with a
  * text. */
@@ -69,16 +70,21 @@ uvhttp_group_t *uvhttp__group_new(uvhttp_group_t *parent, const char *prefix);
  * receives the route, for uvhttp__route_use. Returns 0, UVHTTP_E_ROUTE_PATTERN, UVHTTP_E_ROUTE_CONFLICT,
  * UVHTTP_E_INVALID, UVHTTP_E_STATE (frozen) or UVHTTP_E_NOMEM. */
 int uvhttp__group_add(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern, uvhttp_handler_cb handler,
-                      void *user, uint8_t exec, uvhttp__route_t **route);
+                      void *user, uint8_t exec, uvhttp_route_t **route);
 
 /* Adds middleware to a group, or to one route. It is the router's from here on: on failure destroy has been called.
  * Returns 0, UVHTTP_E_INVALID (no run function), UVHTTP_E_STATE or UVHTTP_E_NOMEM. */
 int uvhttp__group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware);
-int uvhttp__route_use(uvhttp__router_t *router, uvhttp__route_t *route, uvhttp_middleware_t middleware);
-/* Gives a route its options (NULL: defaults). Returns 0, UVHTTP_E_INVALID or UVHTTP_E_STATE. */
-int uvhttp__route_set_options(uvhttp__router_t *router, uvhttp__route_t *route, const uvhttp_route_options_t *options);
-/* The route registered last; NULL if that failed or there is none. */
-uvhttp__route_t *uvhttp__router_last(uvhttp__router_t *router);
+int uvhttp__route_use(uvhttp_route_t *route, uvhttp_middleware_t middleware);
+/* Gives a route its options (NULL: none of its own). Returns 0, UVHTTP_E_INVALID or UVHTTP_E_STATE. */
+int uvhttp__route_set_options(uvhttp_route_t *route, const uvhttp_route_options_t *options);
+/* What the routes of a group and of the groups in it inherit, unless their own options say otherwise. NULL: nothing.
+ * Returns as uvhttp__route_set_options. */
+int uvhttp__group_set_defaults(uvhttp_group_t *group, const uvhttp_route_options_t *defaults);
+/* The router that a route belongs to. */
+uvhttp__router_t *uvhttp__route_router(const uvhttp_route_t *route);
+/* Calls visit for every route until it returns something other than 0, and returns that. */
+int uvhttp__router_each_route(uvhttp__router_t *router, int (*visit)(uvhttp_route_t *route));
 
 /* Calls reload of every middleware that has one. */
 void uvhttp__router_reload(const uvhttp__router_t *router);
@@ -110,8 +116,8 @@ typedef enum uvhttp__match_outcome {
 
 typedef struct uvhttp__match {
     uvhttp__match_outcome_t outcome;
-    uint32_t allow;               /* bit 1 << method for METHOD_NOT_ALLOWED and OPTIONS, else 0 */
-    const uvhttp__route_t *route; /* FOUND, else NULL */
+    uint32_t allow;              /* bit 1 << method for METHOD_NOT_ALLOWED and OPTIONS, else 0 */
+    const uvhttp_route_t *route; /* FOUND, else NULL */
     /* FOUND: the route's. METHOD_NOT_ALLOWED and OPTIONS: that of the group of the pattern that fits best, so that CORS
      * sees a preflight. NOT_FOUND: the global one. Never NULL. */
     const uvhttp__chain_t *chain;
@@ -127,7 +133,7 @@ void uvhttp__router_match(const uvhttp__router_t *router, uvhttp_method_t method
 
 /* The route of a request whose path needs no decoding and is that of a pattern without parameters, which most are; NULL
  * says nothing. After freeze. */
-const uvhttp__route_t *uvhttp__router_find(const uvhttp__router_t *router, const uvhttp_request_t *req);
+const uvhttp_route_t *uvhttp__router_find(const uvhttp__router_t *router, const uvhttp_request_t *req);
 
 /* All of routing for a request: decodes its path, matches, hands it the parameters. Returns 0, UVHTTP_E_HTTP_TARGET or
  * UVHTTP_E_NOMEM; then the outcome is NOT_FOUND, so that the global chain can run. */
@@ -147,7 +153,7 @@ static_assert(UVHTTP__METHOD_SLOTS <= 16, "a bit of uvhttp__unrouted_t.allow for
 /* A chain, the position in it, and the route at its end or NULL. */
 typedef struct uvhttp__middleware_cursor {
     const uvhttp__chain_t *chain;
-    const uvhttp__route_t *route;
+    const uvhttp_route_t *route;
     uint32_t next;               /* index of the middleware that runs next */
     uvhttp__unrouted_t unrouted; /* if route is NULL */
 } uvhttp__middleware_cursor_t;

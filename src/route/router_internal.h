@@ -14,7 +14,7 @@ typedef struct uvhttp__middleware_list {
 
 /* A route as registered; `route` is what the others see. */
 typedef struct uvhttp__route_entry {
-    uvhttp__route_t route;
+    uvhttp_route_t route;
     uvhttp_group_t *group;
     uvhttp__middleware_list_t middleware;
     uvhttp__chain_t *own_chain;       /* freeze: a chain that only this route has, else NULL */
@@ -23,20 +23,21 @@ typedef struct uvhttp__route_entry {
     uvhttp_str_t param_names[];       /* views into the pattern */
 } uvhttp__route_entry_t;
 
-struct uvhttp_group {
+struct uvhttp_group_s {
     uvhttp__router_t *router;
     uvhttp_group_t *parent; /* NULL for the root */
     uvhttp_group_t *next;   /* in order of creation: parents before children */
     uvhttp__middleware_list_t middleware;
-    uvhttp__chain_t *chain; /* freeze: all of parent's, then its own */
+    uvhttp__chain_t *chain;          /* freeze: all of parent's, then its own */
+    uvhttp_route_options_t defaults; /* freeze fills in those of parent */
     size_t prefix_size;
     char prefix[]; /* terminated, of all groups around it too, without '/' at the end */
 };
 
 /* All routes whose patterns match the same paths. */
 typedef struct uvhttp__route_endpoint {
-    const uvhttp__route_t *by_method[UVHTTP__METHOD_SLOTS]; /* freeze fills in GET for HEAD, and ANY */
-    const uvhttp__chain_t *chain;                           /* freeze: of the group of the route that came first */
+    const uvhttp_route_t *by_method[UVHTTP__METHOD_SLOTS]; /* freeze fills in GET for HEAD, and ANY */
+    const uvhttp__chain_t *chain;                          /* freeze: of the group of the route that came first */
     uvhttp__route_entry_t *first;
     uint32_t allow; /* bit per slot of a method; freeze adds OPTIONS, and HEAD to GET */
 } uvhttp__route_endpoint_t;
@@ -79,8 +80,7 @@ struct uvhttp__router {
     void *owner;
     uvhttp_group_t *groups; /* the root group first */
     uvhttp_group_t **groups_last;
-    uvhttp_group_t *dead;        /* what a failed uvhttp__group_new returns; in no list */
-    uvhttp__route_entry_t *last; /* registered last, NULL if that failed */
+    uvhttp_group_t *dead; /* what a failed uvhttp__group_new returns; in no list */
     uvhttp__route_entry_t *routes;
     uvhttp__route_entry_t **routes_last;
     size_t exact_count;     /* patterns without parameters */
@@ -130,7 +130,7 @@ void uvhttp__tree_each(uvhttp__node_t *node, void (*visit)(uvhttp__route_endpoin
 
 /* Looks for the route of method and path (begins with '/'). Returns NULL if there is none; then match->allow and
  * match->chain tell of patterns that match the path only (allow 0: none does). Sets match->params and param_count. */
-const uvhttp__route_t *uvhttp__tree_match(const uvhttp__node_t *root, uvhttp_method_t method, uvhttp_str_t path,
-                                          uvhttp__match_t *match);
+const uvhttp_route_t *uvhttp__tree_match(const uvhttp__node_t *root, uvhttp_method_t method, uvhttp_str_t path,
+                                         uvhttp__match_t *match);
 
 #endif

@@ -137,9 +137,9 @@ static inline const segment_t *get_segment(search_t *search, uint32_t depth, uin
     return segment;
 }
 
-static const uvhttp__route_t *take(search_t *search, const uvhttp__route_endpoint_t *endpoint) {
+static const uvhttp_route_t *take(search_t *search, const uvhttp__route_endpoint_t *endpoint) {
     if (!endpoint) return NULL;
-    const uvhttp__route_t *route = endpoint->by_method[search->method_slot];
+    const uvhttp_route_t *route = endpoint->by_method[search->method_slot];
     if (!route) {
         search->match->allow |= endpoint->allow;
         if (!search->match->chain) search->match->chain = endpoint->chain;
@@ -148,13 +148,13 @@ static const uvhttp__route_t *take(search_t *search, const uvhttp__route_endpoin
 }
 
 /* Below `node`, for the path from `begin` on, which is the segment number `depth`. */
-static const uvhttp__route_t *walk(search_t *search, const uvhttp__node_t *node, uint32_t depth, uint32_t begin) {
+static const uvhttp_route_t *walk(search_t *search, const uvhttp__node_t *node, uint32_t depth, uint32_t begin) {
     if (!node->child_count && !node->param && !node->wildcard) return NULL;
     uvhttp__match_t *match = search->match;
     const segment_t *segment = get_segment(search, depth, begin);
     uint32_t end = segment->end;
     bool last = end == search->path.size;
-    const uvhttp__route_t *route = NULL;
+    const uvhttp_route_t *route = NULL;
     if (node->child_count) {
         uvhttp_str_t text = {search->path.data + begin, end - begin};
         const uvhttp__node_t *child = find_child(node, text, segment->hash)->node;
@@ -174,8 +174,8 @@ static const uvhttp__route_t *walk(search_t *search, const uvhttp__node_t *node,
     return route;
 }
 
-const uvhttp__route_t *uvhttp__tree_match(const uvhttp__node_t *root, uvhttp_method_t method, uvhttp_str_t path,
-                                          uvhttp__match_t *match) {
+const uvhttp_route_t *uvhttp__tree_match(const uvhttp__node_t *root, uvhttp_method_t method, uvhttp_str_t path,
+                                         uvhttp__match_t *match) {
     search_t search; /* `segments` is written before it is read: not cleared */
     search.path = path;
     search.method_slot = uvhttp__method_slot(method);

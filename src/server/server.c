@@ -128,6 +128,11 @@ const char *uvhttp_server_error_text(const uvhttp_server_t *server) {
     return uvhttp__router_error(server->service.router, &text) && text ? text : "";
 }
 
+int uvhttp_server_error(const uvhttp_server_t *server) {
+    if (!server) return UVHTTP_E_INVALID;
+    return server->error[0] ? server->error_code : uvhttp__router_error(server->service.router, NULL);
+}
+
 /* --- routes --- NULL for a server: uvhttp_server_new has failed, and the program, which need not look before listen or
  * run, hears of it there. */
 
@@ -135,31 +140,41 @@ static uvhttp_group_t *root_of(uvhttp_server_t *server) {
     return server ? uvhttp__router_root(server->service.router) : NULL;
 }
 
-static int add_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern, uvhttp_handler_cb handler,
-                     void *user, uvhttp_exec_t exec) {
-    if (!group) return UVHTTP_E_INVALID;
-    uvhttp__route_t *route;
-    int status = uvhttp__group_add(group, method, pattern, handler, user, (uint8_t)exec, &route);
-    return status == UVHTTP_OK ? uvhttp__exec_install(uvhttp__group_router(group), route) : status;
+static uvhttp_route_t *add_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern,
+                                 uvhttp_handler_cb handler, void *user, uvhttp_exec_t exec) {
+    uvhttp_route_t *route;
+    uint8_t kept = (unsigned)exec < UVHTTP__EXEC_FIXED ? (uint8_t)exec : UVHTTP__EXEC_FIXED - 1;
+    if (uvhttp__group_add(group, method, pattern, handler, user, kept, &route) != UVHTTP_OK) return NULL;
+    return uvhttp__exec_check(route) == UVHTTP_OK ? route : NULL;
 }
 
-int uvhttp_route(uvhttp_server_t *server, uvhttp_method_t method, const char *pattern, uvhttp_handler_cb handler,
-                 void *user, uvhttp_exec_t exec) {
+uvhttp_route_t *uvhttp_route(uvhttp_server_t *server, uvhttp_method_t method, const char *pattern,
+                             uvhttp_handler_cb handler, void *user, uvhttp_exec_t exec) {
     return add_route(root_of(server), method, pattern, handler, user, exec);
 }
 
-#define ROUTE_FUNCTION(name, method)                                                                                   \
-    int uvhttp_##name(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user) {           \
-        return uvhttp_route(server, method, pattern, handler, user, UVHTTP_EXEC_LOOP);                                 \
+uvhttp_route_t *uvhttp_group_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern,
+                                   uvhttp_handler_cb handler, void *user, uvhttp_exec_t exec) {
+    return add_route(group, method, pattern, handler, user, exec);
+}
+
+#define ROUTE_FUNCTIONS(name, method)                                                                                  \
+    uvhttp_route_t *uvhttp_##name(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,             \
+                                  void *user) {                                                                        \
+        return add_route(root_of(server), method, pattern, handler, user, UVHTTP_EXEC_DEFAULT);                        \
+    }                                                                                                                  \
+    uvhttp_route_t *uvhttp_group_##name(uvhttp_group_t *group, const char *pattern, uvhttp_handler_cb handler,         \
+                                        void *user) {                                                                  \
+        return add_route(group, method, pattern, handler, user, UVHTTP_EXEC_DEFAULT);                                  \
     }
-ROUTE_FUNCTION(get, UVHTTP_GET)
-ROUTE_FUNCTION(head, UVHTTP_HEAD)
-ROUTE_FUNCTION(post, UVHTTP_POST)
-ROUTE_FUNCTION(put, UVHTTP_PUT)
-ROUTE_FUNCTION(delete, UVHTTP_DELETE)
-ROUTE_FUNCTION(patch, UVHTTP_PATCH)
-ROUTE_FUNCTION(options, UVHTTP_OPTIONS)
-ROUTE_FUNCTION(any, UVHTTP_ANY)
+ROUTE_FUNCTIONS(get, UVHTTP_GET)
+ROUTE_FUNCTIONS(head, UVHTTP_HEAD)
+ROUTE_FUNCTIONS(post, UVHTTP_POST)
+ROUTE_FUNCTIONS(put, UVHTTP_PUT)
+ROUTE_FUNCTIONS(delete, UVHTTP_DELETE)
+ROUTE_FUNCTIONS(patch, UVHTTP_PATCH)
+ROUTE_FUNCTIONS(options, UVHTTP_OPTIONS)
+ROUTE_FUNCTIONS(any, UVHTTP_ANY)
 
 uvhttp_group_t *uvhttp_group(uvhttp_server_t *server, const char *prefix) {
     return uvhttp__group_new(root_of(server), prefix);
@@ -169,9 +184,13 @@ uvhttp_group_t *uvhttp_group_group(uvhttp_group_t *group, const char *prefix) {
     return uvhttp__group_new(group, prefix);
 }
 
-int uvhttp_group_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern, uvhttp_handler_cb handler,
-                       void *user) {
-    return add_route(group, method, pattern, handler, user, UVHTTP_EXEC_LOOP);
+int uvhttp_group_defaults_sized(uvhttp_group_t *group, const uvhttp_route_options_t *defaults, size_t defaults_size) {
+    uvhttp_route_options_t full;
+    if (!group) return UVHTTP_E_INVALID;
+    if (!uvhttp__sized_read(&full, sizeof full, defaults, defaults_size))
+        return uvhttp__router_fail(uvhttp__group_router(group), UVHTTP_E_UNSUPPORTED,
+                                   "group defaults: " UVHTTP__SIZED_NEWER);
+    return uvhttp__group_set_defaults(group, &full);
 }
 
 int uvhttp_use(uvhttp_server_t *server, uvhttp_middleware_t middleware) {
@@ -182,19 +201,18 @@ int uvhttp_group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware) {
     return uvhttp__group_use(group, middleware);
 }
 
-int uvhttp_route_use(uvhttp_server_t *server, uvhttp_middleware_t middleware) {
-    if (!server) return uvhttp__group_use(NULL, middleware);
-    return uvhttp__route_use(server->service.router, uvhttp__router_last(server->service.router), middleware);
+int uvhttp_route_use(uvhttp_route_t *route, uvhttp_middleware_t middleware) {
+    return uvhttp__route_use(route, middleware);
 }
 
-int uvhttp_route_options_sized(uvhttp_server_t *server, const uvhttp_route_options_t *options, size_t options_size) {
-    if (!server) return UVHTTP_E_INVALID;
+int uvhttp_route_options_sized(uvhttp_route_t *route, const uvhttp_route_options_t *options, size_t options_size) {
     uvhttp_route_options_t full;
+    if (!route) return UVHTTP_E_INVALID;
     if (!uvhttp__sized_read(&full, sizeof full, options, options_size))
-        return uvhttp__server_remember(server, UVHTTP_E_UNSUPPORTED, "route options: " UVHTTP__SIZED_NEWER);
-    uvhttp__route_t *route = uvhttp__router_last(server->service.router);
-    int status = uvhttp__route_set_options(server->service.router, route, &full);
-    return status == UVHTTP_OK ? uvhttp__exec_install(server->service.router, route) : status;
+        return uvhttp__router_fail(uvhttp__route_router(route), UVHTTP_E_UNSUPPORTED,
+                                   "route options: " UVHTTP__SIZED_NEWER);
+    int status = uvhttp__route_set_options(route, &full);
+    return status == UVHTTP_OK ? uvhttp__exec_check(route) : status;
 }
 
 int uvhttp_server_on_error(uvhttp_server_t *server, uvhttp_error_cb on_error, void *user) {
@@ -212,6 +230,7 @@ static int freeze(uvhttp_server_t *server) {
     if (server->frozen) return UVHTTP_OK;
     if (server->setup_status != UVHTTP_OK) return server->setup_status;
     int status = uvhttp__router_freeze(server->service.router);
+    if (status == UVHTTP_OK) status = uvhttp__router_each_route(server->service.router, uvhttp__exec_install);
     if (status != UVHTTP_OK) {
         const char *text = NULL;
         (void)uvhttp__router_error(server->service.router, &text);

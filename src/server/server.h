@@ -21,7 +21,8 @@ struct uvhttp_server {
     int setup_status; /* the first error of what was set up before the routes were complete */
     bool frozen;      /* routes are complete */
     bool ran;         /* once: the loops and listening sockets are gone with the first run */
-    char error[512];
+    char error[512];  /* what went wrong last outside of the router, with error_code; "": nothing */
+    int error_code;
     char engine_reason[128];
     _Atomic(const char *) engine; /* set when all loops are made: who sees it, on any thread, sees engine_reason and the
                                      workers' state, too */

@@ -40,6 +40,7 @@ int uvhttp__server_remember(uvhttp_server_t *server, int status, const char *for
     va_start(arguments, format);
     vsnprintf(server->error, sizeof server->error, format, arguments);
     va_end(arguments);
+    server->error_code = status;
     UVHTTP_LOG_ERROR("http: %s", server->error);
     return status;
 }

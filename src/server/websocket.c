@@ -1,6 +1,9 @@
 /* Owns: WebSocket routes: registration and the way from the HTTP request to the handler's connection. May include:
  * everything. */
 #include "handler/websocket.h"
+
+#include <stdio.h>
+
 #include "base/sized.h"
 #include "exchange/exchange.h"
 #include "server/server.h"
@@ -67,9 +70,10 @@ static int make_endpoint(uvhttp_server_t *server, const uvhttp_ws_handlers_t *ha
     return status;
 }
 
-int uvhttp_group_websocket_sized(uvhttp_group_t *group, const char *pattern, const uvhttp_ws_handlers_t *handlers,
-                                 size_t handlers_size, size_t options_size, void *user) {
-    if (!group) return UVHTTP_E_INVALID;
+uvhttp_route_t *uvhttp_group_websocket_sized(uvhttp_group_t *group, const char *pattern,
+                                             const uvhttp_ws_handlers_t *handlers, size_t handlers_size,
+                                             size_t options_size, void *user) {
+    if (!group) return NULL;
     uvhttp_server_t *server = uvhttp__router_owner(uvhttp__group_router(group));
     uvhttp__ws_endpoint_t *endpoint;
     uvhttp_ws_handlers_t full;
@@ -77,25 +81,27 @@ int uvhttp_group_websocket_sized(uvhttp_group_t *group, const char *pattern, con
     int status = read_sized(&full, handlers, handlers_size, &full_options, options_size);
     if (status == UVHTTP_OK) status = make_endpoint(server, &full, user, pattern, &endpoint);
     if (status != UVHTTP_OK) {
-        /* A route without a handler is refused, and so remembered for listen. */
-        (void)uvhttp__group_add(group, UVHTTP_GET, pattern, NULL, NULL, UVHTTP__EXEC_FIXED, NULL);
-        return status;
+        char text[256];
+        snprintf(text, sizeof text, "WebSocket at %s: %s", pattern ? pattern : "(null)", uvhttp_error_message(status));
+        (void)uvhttp__router_fail(uvhttp__group_router(group), status, text);
+        return NULL;
     }
-    uvhttp__route_t *route;
+    uvhttp_route_t *route;
     status = uvhttp__group_add(group, UVHTTP_GET, pattern, serve, endpoint, UVHTTP__EXEC_FIXED, &route);
     if (status != UVHTTP_OK) {
         uvhttp__ws_endpoint_free(endpoint);
-        return status;
+        return NULL;
     }
-    return uvhttp__route_use(uvhttp__group_router(group), route,
-                             (uvhttp_middleware_t){.run = pass_on, .user = endpoint, .destroy = destroy});
+    status = uvhttp__route_use(route, (uvhttp_middleware_t){.run = pass_on, .user = endpoint, .destroy = destroy});
+    return status == UVHTTP_OK ? route : NULL;
 }
 
-int uvhttp_websocket_sized(uvhttp_server_t *server, const char *pattern, const uvhttp_ws_handlers_t *handlers,
-                           size_t handlers_size, size_t options_size, void *user) {
+uvhttp_route_t *uvhttp_websocket_sized(uvhttp_server_t *server, const char *pattern,
+                                       const uvhttp_ws_handlers_t *handlers, size_t handlers_size, size_t options_size,
+                                       void *user) {
     return server ? uvhttp_group_websocket_sized(uvhttp__router_root(server->service.router), pattern, handlers,
                                                  handlers_size, options_size, user)
-                  : UVHTTP_E_INVALID;
+                  : NULL;
 }
 
 int uvhttp_websocket_publish(uvhttp_server_t *server, const char *topic, uvhttp_ws_type_t type, const void *data,

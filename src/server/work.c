@@ -6,7 +6,7 @@
 #include "base/sized.h"
 #include "server/server.h"
 
-struct uvhttp_work {
+struct uvhttp_work_s {
     uvhttp__job_t job;
     uvhttp__ref_t ref; /* the pool's, until done, and the application's */
     uvhttp__work_t *work;

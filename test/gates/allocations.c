@@ -194,7 +194,7 @@ static void count_engine(const char *name, uvhttp_engine_t engine) {
     uvhttp_get(server, "/pieces", pieces, NULL);
     uvhttp_group_t *group = uvhttp_group(server, "/group");
     uvhttp_group_use(group, (uvhttp_middleware_t){.run = middleware});
-    uvhttp_group_route(group, UVHTTP_GET, "/home", home, NULL);
+    uvhttp_group_get(group, "/home", home, NULL);
     uint16_t port;
     if (uvhttp_server_listen(server, "127.0.0.1:0", &port) != 0) die(uvhttp_server_error_text(server));
     pthread_t thread;

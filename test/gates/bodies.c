@@ -79,8 +79,7 @@ int main(int argc, char **argv) {
     };
     uvhttp_get(server, "/copied", report_copied, NULL);
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
-        uvhttp_post(server, routes[i].path, routes[i].handler, NULL);
-        if (uvhttp_route_options(server, &routes[i].options) != 0)
+        if (uvhttp_route_options(uvhttp_post(server, routes[i].path, routes[i].handler, NULL), &routes[i].options) != 0)
             uvhttp_post(server, routes[i].path, buffered, NULL); /* this build has no such mode */
     }
     return server_run(server, argv[2], "bodies");

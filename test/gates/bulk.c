@@ -34,8 +34,8 @@ int main(int argc, char **argv) {
     uvhttp_tls_t *tls = uvhttp_tls_development(NULL);
     uvhttp_static(server, "/files", argv[4], NULL);
     uvhttp_get(server, "/counts", report_counts, server);
-    uvhttp_post(server, "/streamed", streamed, NULL);
-    uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
+    uvhttp_route_options(uvhttp_post(server, "/streamed", streamed, NULL),
+                         &(uvhttp_route_options_t){.stream_body = true});
     char address[32];
     snprintf(address, sizeof address, "127.0.0.1:%s", argv[3]);
     int status = uvhttp_server_listen_tls(server, address, tls, NULL);

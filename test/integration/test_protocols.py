@@ -17,6 +17,7 @@ OTHERS = {
     "test_clients": "clients of HTTP/1; for HTTP/2 test_http2_clients",
     "test_coroutine_many": "the number of coroutines, by a generator of HTTP/1",
     "test_cpp": "the C++ header",
+    "test_cpp_site": "the C++ headers",
     "test_disasters": "what surrounds a server fails, whatever it speaks",
     "test_drain": "bytes that were sent before the end; for HTTP/2 test_http2",
     "test_engines": "system calls and descriptors of connections",

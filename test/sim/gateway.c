@@ -139,8 +139,8 @@ static void on_cogate(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
 
 void sim_gateway_add(uvhttp_server_t *server) {
     gates_open = 0;
-    (void)uvhttp_get(server, "/gate/:tag/:size/:ms", on_gate, NULL);
-    (void)uvhttp_route(server, UVHTTP_GET, "/cogate/:tag/:size/:ms", on_cogate, NULL, UVHTTP_EXEC_COROUTINE);
+    uvhttp_get(server, "/gate/:tag/:size/:ms", on_gate, NULL);
+    uvhttp_route(server, UVHTTP_GET, "/cogate/:tag/:size/:ms", on_cogate, NULL, UVHTTP_EXEC_COROUTINE);
 }
 
 void sim_gateway_check_end(void) {

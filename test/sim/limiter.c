@@ -34,7 +34,8 @@ int sim_limiter_add(uvhttp_server_t *server, uvhttp_handler_cb handler, uint32_t
     int modelled = uvhttp_group_use(group, (uvhttp_middleware_t){.run = ask_model});
     int status = uvhttp_group_use(group, limiter); /* in any case: it is the server's then */
     if (status == UVHTTP_OK) status = modelled;
-    if (status == UVHTTP_OK) status = uvhttp_group_route(group, UVHTTP_GET, "/:tag/:size/:ms", handler, NULL);
+    if (status == UVHTTP_OK && !uvhttp_group_get(group, "/:tag/:size/:ms", handler, NULL))
+        status = uvhttp_server_error(server);
     if (status != UVHTTP_OK) limiter.run = NULL;
     return status;
 }

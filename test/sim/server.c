@@ -578,22 +578,23 @@ static void add_routes(uvhttp_server_t *server, uint32_t loop_count) {
     uvhttp_route(server, UVHTTP_GET, "/work/:tag/:size/:ms", on_work, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/coro/:tag/:size/:ms", on_coro, NULL, UVHTTP_EXEC_COROUTINE);
     uvhttp_post(server, "/echo/:tag/:size/:ms", on_echo, NULL);
-    uvhttp_post(server, "/upload/:tag/:size/:ms", on_upload, NULL);
-    uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
-    uvhttp_route(server, UVHTTP_POST, "/spool/:tag/:size/:ms", on_read, NULL, UVHTTP_EXEC_WORKER);
-    uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
-    uvhttp_route(server, UVHTTP_POST, "/live/:tag/:size/:ms", on_read, NULL, UVHTTP_EXEC_WORKER);
-    uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true, .live_body = true});
-    uvhttp_route(server, UVHTTP_POST, "/cobody/:tag/:size/:ms", on_read, NULL, UVHTTP_EXEC_COROUTINE);
-    uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
-    uvhttp_post(server, "/early/:tag/:size/:ms", on_early, NULL);
-    uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
-    uvhttp_post(server, "/broken/:tag/:size/:ms", on_broken, NULL);
-    uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
+    uvhttp_route_options(uvhttp_post(server, "/upload/:tag/:size/:ms", on_upload, NULL),
+                         &(uvhttp_route_options_t){.stream_body = true});
+    uvhttp_route_options(uvhttp_route(server, UVHTTP_POST, "/spool/:tag/:size/:ms", on_read, NULL, UVHTTP_EXEC_WORKER),
+                         &(uvhttp_route_options_t){.stream_body = true});
+    uvhttp_route_options(uvhttp_route(server, UVHTTP_POST, "/live/:tag/:size/:ms", on_read, NULL, UVHTTP_EXEC_WORKER),
+                         &(uvhttp_route_options_t){.stream_body = true, .live_body = true});
+    uvhttp_route_options(
+        uvhttp_route(server, UVHTTP_POST, "/cobody/:tag/:size/:ms", on_read, NULL, UVHTTP_EXEC_COROUTINE),
+        &(uvhttp_route_options_t){.stream_body = true});
+    uvhttp_route_options(uvhttp_post(server, "/early/:tag/:size/:ms", on_early, NULL),
+                         &(uvhttp_route_options_t){.stream_body = true});
+    uvhttp_route_options(uvhttp_post(server, "/broken/:tag/:size/:ms", on_broken, NULL),
+                         &(uvhttp_route_options_t){.stream_body = true});
     uvhttp_websocket(
         server, "/ws",
         &(uvhttp_ws_handlers_t){.on_open = on_ws_open, .on_message = on_ws_message, .on_close = on_ws_close}, NULL);
-    (void)sim_topics_add(server);
+    sim_topics_add(server);
     sim_gateway_add(server);
     uvhttp_static(server, "/files", sim_files_root(),
                   &(uvhttp_static_options_t){.sendfile_min = 5000, .helper_threads = 2, .no_precompressed = true});

@@ -195,8 +195,7 @@ void sim_gateway_check_end(void);
 #define SIM_TOPIC "topic"
 /* By a thread of the pool, else by the loop of the client that has sent it. */
 #define SIM_PUBLISHED_BY_THREAD(tag) ((tag) % 5 == 0)
-/* Returns as uvhttp_websocket. */
-int sim_topics_add(struct uvhttp_server *server);
+void sim_topics_add(struct uvhttp_server *server);
 void sim_topics_check_end(const struct uvhttp_server *server);
 
 /* --- limiter.c: a route whose requests share one bucket --- */

@@ -79,12 +79,11 @@ static void on_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user)
     if (status != UVHTTP_OK) uvhttp_ws_close(ws, UVHTTP_WS_INTERNAL_ERROR, NULL);
 }
 
-int sim_topics_add(uvhttp_server_t *server) {
+void sim_topics_add(uvhttp_server_t *server) {
     jobs_open = 0;
     const uvhttp_ws_options_t options = {.publish_to_self = true};
-    return uvhttp_websocket(server, "/topic",
-                            &(uvhttp_ws_handlers_t){.on_open = on_open, .on_message = on_message, .options = &options},
-                            NULL);
+    uvhttp_websocket(server, "/topic",
+                     &(uvhttp_ws_handlers_t){.on_open = on_open, .on_message = on_message, .options = &options}, NULL);
 }
 
 /* Nobody is so slow that a publication had to be left out. */

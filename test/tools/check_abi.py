@@ -19,9 +19,9 @@ from source_text import ROOT, report
 
 KEPT = ROOT / "test/abi"
 SIZED_TEST = ROOT / "test/unit/server/test_sized.c"
-POINTER = re.compile(r"^(const )?(?:struct )?(uvhttp_\w+?)(?:_t)? \*$")
-VALUE = re.compile(r"^(?:const )?(?:struct )?(uvhttp_\w+?)(?:_t)?$")
-IN_CALLBACK = re.compile(r"(?:const )?(?:struct )?(uvhttp_\w+?)(?:_t)?(?= ?\*?[,)])")
+POINTER = re.compile(r"^(const )?(?:struct )?(uvhttp_\w+?)(?:_[st])? \*$")
+VALUE = re.compile(r"^(?:const )?(?:struct )?(uvhttp_\w+?)(?:_[st])?$")
+IN_CALLBACK = re.compile(r"(?:const )?(?:struct )?(uvhttp_\w+?)(?:_[st])?(?= ?\*?[,)])")
 ABIDIFF_TROUBLE = 1 | 2  # in its exit code: it could not compare
 
 
@@ -133,9 +133,9 @@ def check_enumerators(kept, present, version):
 # --- types and functions ---
 
 
-def definition(text, name):
+def definition(text, tag):
     """Where the body of a struct is in a C text: (behind its '{', at its '}')."""
-    begin = end = text.index("{", text.index(f"struct {name} {{")) + 1
+    begin = end = text.index("{", text.index(f"struct {tag} {{")) + 1
     depth = 1
     while depth:
         depth += {"{": 1, "}": -1}.get(text[end], 0)
@@ -149,8 +149,8 @@ def without_growth(before, after, growing):
     for name in sorted(growing & set(old) & set(new)):
         kept, present = old[name].fields, new[name].fields
         if len(present) > len(kept) and present[: len(kept)] == kept:
-            begin, end = definition(after, name)
-            body = slice(*definition(before, name))
+            begin, end = definition(after, new[name].tag)
+            body = slice(*definition(before, old[name].tag))
             after = after[:begin] + before[body] + after[end:]
     return after
 

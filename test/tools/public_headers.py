@@ -29,6 +29,7 @@ class Function:
 
 @dataclasses.dataclass(frozen=True)
 class Struct:
+    tag: str  # the name, with "_s" at the end where a function has the name
     name: str
     fields: tuple[Parameter, ...]
 
@@ -94,7 +95,8 @@ def add(interface, node):
         interface.objects[name] = spelled(node)
     elif kind == "RecordDecl" and node.get("completeDefinition"):
         fields = (one for one in node.get("inner", []) if one["kind"] == "FieldDecl")
-        interface.structs[name] = Struct(name, tuple(Parameter(one.get("name", ""), spelled(one)) for one in fields))
+        plain = name.removesuffix("_s")
+        interface.structs[plain] = Struct(name, plain, tuple(Parameter(one.get("name", ""), spelled(one)) for one in fields))
     elif kind == "TypedefDecl":
         add_typedef(interface, node)
 
@@ -140,7 +142,7 @@ def stub_text(text):
         parameters += ["..."] if one.variadic else []
         lines.append(f"__typeof__({one.result}) {one.name}({', '.join(parameters) or 'void'}) {{ __builtin_trap(); }}")
     lines += [f"__typeof__({kind}) {name};" for name, kind in sorted(interface.objects.items())]
-    lines += [f"struct {name} struct_{name};" for name in sorted(interface.structs)]
+    lines += [f"struct {one.tag} struct_{name};" for name, one in sorted(interface.structs.items())]
     lines += [f"{name} *typedef_{name};" for name in sorted([*interface.callbacks, *interface.enums])]
     return "\n".join(lines) + "\n"
 

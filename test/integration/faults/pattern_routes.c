@@ -222,20 +222,19 @@ static int add_limited(uvhttp_server_t *server) {
     const uvhttp_rate_limit_redis_options_t where = {.address = options->redis, .timeout_ms = 500};
     int status = uvhttp_rate_limit_redis(&where, &store);
     const uvhttp_rate_limit_options_t limit = {.per_second = 1000000, .burst = 1000000000, .store = &store};
-    if (status == UVHTTP_OK) status = uvhttp_get(server, "/limited/:seed/:size", pattern_copy, NULL);
-    return status == UVHTTP_OK ? uvhttp_route_use(server, uvhttp_rate_limit(&limit)) : status;
+    if (status != UVHTTP_OK) return status;
+    return uvhttp_route_use(uvhttp_get(server, "/limited/:seed/:size", pattern_copy, NULL), uvhttp_rate_limit(&limit));
 }
 
 static void add_bodies(uvhttp_server_t *server) {
     static const uvhttp_route_options_t streamed = {.stream_body = true, .body_size_max = PATTERN_SIZE_MAX};
     uvhttp_post(server, "/body/:seed/:size", take_buffered, NULL);
-    uvhttp_post(server, "/stream/:seed/:size", take_stream, NULL);
-    uvhttp_route_options(server, &streamed);
-    uvhttp_route(server, UVHTTP_POST, "/spool/:seed/:size", take_spooled, NULL, UVHTTP_EXEC_WORKER);
-    uvhttp_route_options(server, &streamed);
+    uvhttp_route_options(uvhttp_post(server, "/stream/:seed/:size", take_stream, NULL), &streamed);
+    uvhttp_route_options(
+        uvhttp_route(server, UVHTTP_POST, "/spool/:seed/:size", take_spooled, NULL, UVHTTP_EXEC_WORKER), &streamed);
     if (uploads < 0) return;
-    uvhttp_route(server, UVHTTP_PUT, "/save/:seed/:size", save, NULL, UVHTTP_EXEC_WORKER);
-    uvhttp_route_options(server, &streamed);
+    uvhttp_route_options(uvhttp_route(server, UVHTTP_PUT, "/save/:seed/:size", save, NULL, UVHTTP_EXEC_WORKER),
+                         &streamed);
 }
 
 int pattern_routes(uvhttp_server_t *server, const pattern_options_t *with) {

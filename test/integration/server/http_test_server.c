@@ -18,6 +18,7 @@
 #include <uvhttp.h>
 
 #include "costly.h"
+#include "groups.h"
 #include "interim.h"
 #include "later.h"
 #include "memory_limit.h"
@@ -87,6 +88,7 @@ int main(int argc, char **argv) {
     if (access_log) add_access_log(server, access_log);
     add_routes(server, later);
     add_worker_routes(server);
+    add_group_routes(server);
     add_interim_routes(server);
     add_costly_routes(server);
     tls_routes(server);

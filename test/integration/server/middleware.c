@@ -40,10 +40,10 @@ void add_guarded_routes(uvhttp_server_t *server) {
     uvhttp_group_use(group, uvhttp_security_headers(NULL));
     uvhttp_group_use(group,
                      uvhttp_cors(&(uvhttp_cors_options_t){.origins = "https://app.example", .private_network = true}));
-    uvhttp_group_route(group, UVHTTP_GET, "/own", deny_frames_otherwise, NULL);
-    uvhttp_group_route(group, UVHTTP_GET, "/nothing", no_response, NULL);
-    uvhttp_group_route(group, UVHTTP_GET, "/pieces", in_pieces, NULL);
-    uvhttp_group_route(group, UVHTTP_GET, "/later", deferred, NULL);
+    uvhttp_group_get(group, "/own", deny_frames_otherwise, NULL);
+    uvhttp_group_get(group, "/nothing", no_response, NULL);
+    uvhttp_group_get(group, "/pieces", in_pieces, NULL);
+    uvhttp_group_get(group, "/later", deferred, NULL);
 }
 
 static uvhttp_middleware_t access_log;
@@ -89,7 +89,7 @@ static void private_page(uvhttp_request_t *req, uvhttp_response_t *res, void *us
 void add_private_routes(uvhttp_server_t *server) {
     uvhttp_group_t *group = uvhttp_group(server, "/private");
     uvhttp_group_use(group, uvhttp_basic_auth(&(uvhttp_basic_auth_options_t){.check = check_user}));
-    uvhttp_group_route(group, UVHTTP_GET, "/page", private_page, NULL);
+    uvhttp_group_get(group, "/page", private_page, NULL);
 }
 
 static uvhttp_middleware_t shared[2];
@@ -118,8 +118,7 @@ void add_shared_limits(uvhttp_server_t *server, const char *redis, uint32_t time
                                                                      .header = "X-Key",
                                                                      .store = &store,
                                                                      .refuse_on_error = i == 1});
-        uvhttp_get(server, patterns[i], private_page, NULL);
-        uvhttp_route_use(server, shared[i]);
+        uvhttp_route_use(uvhttp_get(server, patterns[i], private_page, NULL), shared[i]);
     }
     uvhttp_get(server, "/shared-stats", show_shared, NULL);
 }

@@ -416,12 +416,12 @@ static void add_middleware_routes(uvhttp_server_t *server) {
     uvhttp_use(server, (uvhttp_middleware_t){.run = trace, .user = "A"});
     uvhttp_group_t *outer = uvhttp_group(server, "/mw");
     uvhttp_group_use(outer, (uvhttp_middleware_t){.run = trace, .user = "B"});
-    uvhttp_group_route(outer, UVHTTP_GET, "/outer", show_trace, NULL);
+    uvhttp_group_get(outer, "/outer", show_trace, NULL);
     uvhttp_group_t *inner = uvhttp_group_group(outer, "/inner");
     uvhttp_group_use(inner, (uvhttp_middleware_t){.run = trace, .user = "C"});
-    uvhttp_group_route(inner, UVHTTP_GET, "/x", show_trace, NULL);
-    uvhttp_get(server, "/mw-route", show_trace, NULL);
-    uvhttp_route_use(server, (uvhttp_middleware_t){.run = trace, .user = "D"});
+    uvhttp_group_get(inner, "/x", show_trace, NULL);
+    uvhttp_route_use(uvhttp_get(server, "/mw-route", show_trace, NULL),
+                     (uvhttp_middleware_t){.run = trace, .user = "D"});
     uvhttp_get(server, "/mw-none", show_trace, NULL);
     uvhttp_get(server, "/replaced", replaced, NULL);
 }

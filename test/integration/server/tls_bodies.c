@@ -63,10 +63,8 @@ static void go_on(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 void tls_body_routes(uvhttp_server_t *server, const char *directory) {
     static const uvhttp_route_options_t streamed = {.stream_body = true, .body_size_max = UINT64_C(1) << 30};
     static char form;
-    uvhttp_put(server, "/tls/sum", take, NULL);
-    uvhttp_route_options(server, &streamed);
-    uvhttp_post(server, "/tls/form", take, &form);
-    uvhttp_route_options(server, &streamed);
+    uvhttp_route_options(uvhttp_put(server, "/tls/sum", take, NULL), &streamed);
+    uvhttp_route_options(uvhttp_post(server, "/tls/form", take, &form), &streamed);
     uvhttp_post(server, "/tls/go_on", go_on, NULL);
     if (directory) uvhttp_static(server, "/tls/files", directory, NULL);
 }

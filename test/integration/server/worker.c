@@ -91,8 +91,8 @@ void add_worker_routes(uvhttp_server_t *server) {
     uvhttp_route(server, UVHTTP_GET, "/w/wait", wait_here, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_ANY, "/w/echo", echo, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/w/stream", stream, NULL, UVHTTP_EXEC_WORKER);
-    uvhttp_route(server, UVHTTP_POST, "/w/upload", count, NULL, UVHTTP_EXEC_WORKER);
-    uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
+    uvhttp_route_options(uvhttp_route(server, UVHTTP_POST, "/w/upload", count, NULL, UVHTTP_EXEC_WORKER),
+                         &(uvhttp_route_options_t){.stream_body = true});
     uvhttp_route(server, UVHTTP_GET, "/w/job", by_a_job, server, UVHTTP_EXEC_WORKER);
     uvhttp_get(server, "/job", by_a_job, server);
 }

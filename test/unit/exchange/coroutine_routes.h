@@ -30,10 +30,12 @@ static MAYBE_UNUSED void on_cleanup(void *arg) {
     cleanup_at = ++order;
 }
 
-static MAYBE_UNUSED void begin(serving_t *serving, const char *path, uvhttp_handler_cb handler) {
+static MAYBE_UNUSED uvhttp_route_t *begin(serving_t *serving, const char *path, uvhttp_handler_cb handler) {
     reset();
     serving_make(serving);
-    assert_int_equal(uvhttp_route(serving->server, UVHTTP_ANY, path, handler, NULL, UVHTTP_EXEC_COROUTINE), UVHTTP_OK);
+    uvhttp_route_t *route = uvhttp_route(serving->server, UVHTTP_ANY, path, handler, NULL, UVHTTP_EXEC_COROUTINE);
+    assert_non_null(route);
+    return route;
 }
 
 static MAYBE_UNUSED void block(void *arg) {

@@ -67,8 +67,8 @@ static serving_t *start(void **state, const uvhttp_middleware_t *middleware, siz
     serving->config.body_size_max = 1 << 21;
     serving_make(serving);
     for (size_t i = 0; i < count; i++) uvhttp_use(serving->server, middleware[i]);
-    assert_int_equal(uvhttp_post(serving->server, "/echo/:name", echo, NULL), UVHTTP_OK);
-    assert_int_equal(uvhttp_get(serving->server, "/hello", hello, NULL), UVHTTP_OK);
+    assert_non_null(uvhttp_post(serving->server, "/echo/:name", echo, NULL));
+    assert_non_null(uvhttp_get(serving->server, "/hello", hello, NULL));
     serving_start(serving);
     return serving;
 }

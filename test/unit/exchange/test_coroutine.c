@@ -176,8 +176,7 @@ static void post_body(int fd, size_t size) {
 
 static void test_a_body_is_read_piece_by_piece(void **state) {
     serving_t *serving = *state;
-    begin(serving, "/body", count_body);
-    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.stream_body = true});
+    uvhttp_route_options(begin(serving, "/body", count_body), &(uvhttp_route_options_t){.stream_body = true});
     serving_start(serving);
     int fd = client_connect(serving->port);
     post_body(fd, 1000000);
@@ -211,8 +210,7 @@ static void impatient(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
 
 static void test_a_body_that_does_not_come_in_time(void **state) {
     serving_t *serving = *state;
-    begin(serving, "/body", impatient);
-    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.stream_body = true});
+    uvhttp_route_options(begin(serving, "/body", impatient), &(uvhttp_route_options_t){.stream_body = true});
     serving_start(serving);
     int fd = client_ask(serving, "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n");
     assert_string_equal(client_read(fd)->body, "UVHTTP_E_TIMEOUT");
@@ -221,8 +219,7 @@ static void test_a_body_that_does_not_come_in_time(void **state) {
 
 static void test_a_body_that_is_refused_is_reported(void **state) {
     serving_t *serving = *state;
-    begin(serving, "/body", impatient);
-    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.stream_body = true});
+    uvhttp_route_options(begin(serving, "/body", impatient), &(uvhttp_route_options_t){.stream_body = true});
     serving_start(serving);
     int fd = client_ask(serving, "POST /body HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n");
     expect_waited(fd, 400, UVHTTP_E_HTTP_CHUNK_SIZE);
@@ -433,8 +430,7 @@ static void sleep_too_long(uvhttp_request_t *req, uvhttp_response_t *res, void *
 
 static void test_a_response_that_is_late_cancels_its_coroutine(void **state) {
     serving_t *serving = *state;
-    begin(serving, "/late", sleep_too_long);
-    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.response_timeout_ms = 10});
+    uvhttp_route_options(begin(serving, "/late", sleep_too_long), &(uvhttp_route_options_t){.response_timeout_ms = 10});
     serving_start(serving);
     int fd = client_ask(serving, GET("/late"));
     expect_waited(fd, 503, UVHTTP_E_ABORTED);

@@ -52,9 +52,9 @@ static void serve_once(void *user) {
     serving_t *serving = user;
     serving->server = uvhttp_server_new(&serving->config);
     if (!serving->server) return;
-    if (uvhttp_route(serving->server, UVHTTP_POST, "/all", handle, NULL, UVHTTP_EXEC_COROUTINE) == UVHTTP_OK &&
-        uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.stream_body = true}) == UVHTTP_OK &&
-        uvhttp_route(serving->server, UVHTTP_GET, "/now", now, NULL, UVHTTP_EXEC_LOOP) == UVHTTP_OK &&
+    uvhttp_route_t *all = uvhttp_route(serving->server, UVHTTP_POST, "/all", handle, NULL, UVHTTP_EXEC_COROUTINE);
+    if (uvhttp_route_options(all, &(uvhttp_route_options_t){.stream_body = true}) == UVHTTP_OK &&
+        uvhttp_route(serving->server, UVHTTP_GET, "/now", now, NULL, UVHTTP_EXEC_LOOP) &&
         uvhttp_server_listen(serving->server, "127.0.0.1:0", &serving->port) == UVHTTP_OK) {
         snprintf(url, sizeof url, "http://127.1:%u/now", serving->port);
         may_fail_start(serving);

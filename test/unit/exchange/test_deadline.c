@@ -108,10 +108,10 @@ static void start_late(serving_t *serving) {
     seen_reset();
     atomic_store(&late, NULL);
     serving_make(serving);
-    uvhttp_any(serving->server, "/late", never, NULL);
-    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.response_timeout_ms = 100});
-    uvhttp_get(serving->server, "/begun", never, "begun");
-    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.response_timeout_ms = 100});
+    uvhttp_route_options(uvhttp_any(serving->server, "/late", never, NULL),
+                         &(uvhttp_route_options_t){.response_timeout_ms = 100});
+    uvhttp_route_options(uvhttp_get(serving->server, "/begun", never, "begun"),
+                         &(uvhttp_route_options_t){.response_timeout_ms = 100});
     serving_start(serving);
 }
 

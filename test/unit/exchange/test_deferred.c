@@ -65,7 +65,9 @@ static void test_another_thread_responds(void **state) {
     uvhttp_deferred_t *deferred;
     int fd = begin_and_take(state, &deferred);
     assert_false(uvhttp_deferred_aborted(deferred));
-    assert_int_equal(uvhttp_deferred_header(deferred, "X-From", "afar"), UVHTTP_OK);
+    assert_int_equal(uvhttp_deferred_header_str(deferred, "X-From", (uvhttp_str_t){"afar from here", 4}), UVHTTP_OK);
+    assert_int_equal(uvhttp_deferred_header_str(deferred, "X-From", (uvhttp_str_t){"a\0b", 3}), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_deferred_header_str(deferred, "X-From", (uvhttp_str_t){NULL, 0}), UVHTTP_E_INVALID);
     assert_int_equal(uvhttp_deferred_header(deferred, "X-From", "a\r\nb"), UVHTTP_E_INVALID);
     assert_int_equal(uvhttp_deferred_send(deferred, 199, NULL, "", 0), UVHTTP_E_INVALID);
     assert_int_equal(uvhttp_deferred_send(deferred, 600, NULL, "", 0), UVHTTP_E_INVALID);

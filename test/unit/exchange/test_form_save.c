@@ -81,12 +81,37 @@ static void save_form(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
     uvhttp_response_text(res, 200, text);
 }
 
+/* What on_progress has been told of one body: whether the bytes only grow, and the last. */
+typedef struct progress {
+    unsigned calls;
+    bool grows;
+    uint64_t received;
+    int64_t total;
+} progress_t;
+
+static atomic_uint_fast64_t received_now;
+
+static void on_progress(uvhttp_request_t *req, uint64_t received, int64_t total, void *user) {
+    (void)req;
+    progress_t *progress = user;
+    progress->grows = progress->grows && received > progress->received;
+    progress->calls++;
+    progress->received = received;
+    progress->total = total;
+    atomic_store(&received_now, received);
+}
+
 static void save_body(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     char saved[UVHTTP_FORM_SAVED_NAME_SIZE], text[300];
     uint64_t size;
-    int status = uvhttp_request_save_body(req, seen.directory, user, saved, &size);
-    snprintf(text, sizeof text, "%s %llu", status == 0 ? saved : uvhttp_error_name(status),
-             status == 0 ? (unsigned long long)size : 0);
+    progress_t progress = {.grows = true, .total = -2};
+    const uvhttp_save_options_t options = {.name = user, .on_progress = on_progress, .user = &progress};
+    int status = uvhttp_request_save_body(req, seen.directory, &options, saved, &size);
+    if (status == 0 && (!progress.grows || progress.received != size)) status = UVHTTP_E_STATE;
+    if (status == 0)
+        snprintf(text, sizeof text, "%s %llu of %lld", saved, (unsigned long long)size, (long long)progress.total);
+    else
+        snprintf(text, sizeof text, "%s 0", uvhttp_error_name(status));
     uvhttp_response_text(res, status == 0 ? 200 : uvhttp_error_http_status(status), text);
 }
 
@@ -97,15 +122,15 @@ static serving_t *start_with(void **state, uvhttp_form_limits_t limits) {
     seen_make();
     seen.limits = limits;
     serving_make(serving);
-    uvhttp_route(serving->server, UVHTTP_POST, "/form", save_form, NULL, UVHTTP_EXEC_WORKER);
-    uvhttp_route_options(serving->server, &live);
+    uvhttp_route_options(uvhttp_route(serving->server, UVHTTP_POST, "/form", save_form, NULL, UVHTTP_EXEC_WORKER),
+                         &live);
     uvhttp_route(serving->server, UVHTTP_POST, "/whole", save_form, NULL, UVHTTP_EXEC_WORKER);
-    uvhttp_route(serving->server, UVHTTP_PUT, "/body", save_body, "it.bin", UVHTTP_EXEC_WORKER);
-    uvhttp_route_options(serving->server, &live);
-    uvhttp_route(serving->server, UVHTTP_POST, "/spooled", save_form, NULL, UVHTTP_EXEC_WORKER);
-    uvhttp_route_options(serving->server, &spooled);
-    uvhttp_route(serving->server, UVHTTP_PUT, "/spooled_body", save_body, "it.bin", UVHTTP_EXEC_WORKER);
-    uvhttp_route_options(serving->server, &spooled);
+    uvhttp_route_options(uvhttp_route(serving->server, UVHTTP_PUT, "/body", save_body, "it.bin", UVHTTP_EXEC_WORKER),
+                         &live);
+    uvhttp_route_options(uvhttp_route(serving->server, UVHTTP_POST, "/spooled", save_form, NULL, UVHTTP_EXEC_WORKER),
+                         &spooled);
+    uvhttp_route_options(
+        uvhttp_route(serving->server, UVHTTP_PUT, "/spooled_body", save_body, "it.bin", UVHTTP_EXEC_WORKER), &spooled);
     uvhttp_post(serving->server, "/loop", save_form, NULL);
     serving_start(serving);
     return serving;
@@ -190,7 +215,7 @@ static void check_a_large_file(serving_t *serving, const char *form, const char 
     snprintf(head, sizeof head, "PUT %s HTTP/1.1\r\nHost: a\r\nContent-Length: %u\r\n\r\n", body, LARGE);
     client_send_text(fd, head);
     client_send_text(fd, text);
-    assert_string_equal(client_read(fd)->body, "it.bin 3145728");
+    assert_string_equal(client_read(fd)->body, "it.bin 3145728 of 3145728");
     expect_file("it.bin", text, LARGE);
     close(fd);
     free(text);
@@ -199,6 +224,23 @@ static void check_a_large_file(serving_t *serving, const char *form, const char 
 
 static void test_a_large_file_is_the_same_on_disk(void **state) {
     check_a_large_file(start(state), "/form", "/body");
+}
+
+/* Each piece is sent when the one before has been told. */
+static void test_progress_follows_the_client(void **state) {
+    serving_t *serving = start(state);
+    int fd = client_ask(serving, "PUT /body HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    atomic_store(&received_now, 0);
+    for (unsigned i = 1; i <= 3; i++) {
+        client_send_text(fd, "4\r\nfour\r\n");
+        WAIT_UNTIL(atomic_load(&received_now) == 4 * i);
+    }
+    client_send_text(fd, "0\r\n\r\n");
+    assert_string_equal(client_read(fd)->body, "it.bin 12 of -1");
+    client_send_text(fd, "PUT /spooled_body HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    assert_string_equal(client_read(fd)->body, "it-1.bin 0 of -2"); /* there was no piece to tell of */
+    close(fd);
+    assert_int_equal(seen_end(), 2);
 }
 
 static void test_a_large_file_that_was_spooled_is_the_same_on_disk(void **state) {
@@ -297,11 +339,11 @@ static void test_what_is_no_such_form_or_no_such_handler_is_refused(void **state
 }
 
 int main(void) {
-    return RUN_ON_EACH(test_fields_are_reported_and_files_are_on_disk_wherever_the_body_is_cut,
-                       test_a_large_file_is_the_same_on_disk, test_a_large_file_that_was_spooled_is_the_same_on_disk,
-                       test_a_client_that_goes_before_its_body_is_spooled_leaves_nothing,
-                       test_what_is_malformed_or_beyond_a_limit_leaves_nothing,
-                       test_the_name_of_a_file_that_was_removed_is_another_uploads,
-                       test_a_client_that_goes_leaves_nothing, test_no_space_is_reported_and_leaves_nothing,
-                       test_what_is_no_such_form_or_no_such_handler_is_refused);
+    return RUN_ON_EACH(
+        test_fields_are_reported_and_files_are_on_disk_wherever_the_body_is_cut, test_a_large_file_is_the_same_on_disk,
+        test_progress_follows_the_client, test_a_large_file_that_was_spooled_is_the_same_on_disk,
+        test_a_client_that_goes_before_its_body_is_spooled_leaves_nothing,
+        test_what_is_malformed_or_beyond_a_limit_leaves_nothing,
+        test_the_name_of_a_file_that_was_removed_is_another_uploads, test_a_client_that_goes_leaves_nothing,
+        test_no_space_is_reported_and_leaves_nothing, test_what_is_no_such_form_or_no_such_handler_is_refused);
 }

@@ -195,8 +195,8 @@ static void test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_r
     serving_t *serving = *state;
     char *data = calloc(1, LARGE_RESPONSE);
     serving_make(serving);
-    uvhttp_post(serving->server, "/take", respond_large, data);
-    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.stream_body = true});
+    uvhttp_route_options(uvhttp_post(serving->server, "/take", respond_large, data),
+                         &(uvhttp_route_options_t){.stream_body = true});
     serving_start(serving);
     int fd = client_ask(serving, HEAD("Content-Length: 67108864\r\n"));
     struct timeval limit = {.tv_sec = LIMIT_SECONDS};
@@ -389,8 +389,8 @@ static void test_what_comes_can_be_sent_back_at_once(void **state) {
     serving_t *serving = *state;
     seen_reset();
     serving_make(serving);
-    uvhttp_post(serving->server, "/take", echo, NULL);
-    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.stream_body = true});
+    uvhttp_route_options(uvhttp_post(serving->server, "/take", echo, NULL),
+                         &(uvhttp_route_options_t){.stream_body = true});
     uvhttp_get(serving->server, "/hello", hello, NULL);
     serving_start(serving);
     int fd = client_ask(serving, CHUNKED_HEAD);
@@ -450,9 +450,9 @@ static void test_a_body_waits_for_a_middleware_that_waits(void **state) {
                                            CHUNKED_HEAD "4\r\nbody\r\n0\r\nX-Check: t\r\n\r\n", HEAD("")};
     seen_reset();
     serving_make(serving);
-    uvhttp_post(serving->server, "/take", take, NULL);
-    uvhttp_route_use(serving->server, (uvhttp_middleware_t){.run = wait_here});
-    uvhttp_route_options(serving->server,
+    uvhttp_route_t *route = uvhttp_post(serving->server, "/take", take, NULL);
+    uvhttp_route_use(route, (uvhttp_middleware_t){.run = wait_here});
+    uvhttp_route_options(route,
                          &(uvhttp_route_options_t){.stream_body = true, .response_timeout_ms = LIMIT_SECONDS * 1000});
     serving_start(serving);
     int fd = client_connect(serving->port);

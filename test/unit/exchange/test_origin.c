@@ -19,7 +19,7 @@ static void expect_client(serving_t *serving, const char *trusted, const char *e
                                             .header = UVHTTP_PROXY_HEADER_X_FORWARDED,
                                             .fields = UVHTTP_PROXY_FOR | UVHTTP_PROXY_PROTO | UVHTTP_PROXY_HOST};
     if (trusted) assert_int_equal(uvhttp_server_trust_proxies(serving->server, &options), UVHTTP_OK);
-    assert_int_equal(uvhttp_get(serving->server, "/", show_client, NULL), UVHTTP_OK);
+    assert_non_null(uvhttp_get(serving->server, "/", show_client, NULL));
     serving_start(serving);
     int fd = client_ask(serving, "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.7\r\n"
                                  "X-Forwarded-Proto: https\r\nX-Forwarded-Host: b\r\n\r\n");

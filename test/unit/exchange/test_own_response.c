@@ -89,8 +89,8 @@ static void begin(serving_t *serving, uvhttp_error_cb function) {
     uvhttp_get(server, "/nothing", say_nothing, NULL);
     uvhttp_post(server, "/hello", say_hello, NULL);
     uvhttp_get(server, "/later", defer, NULL);
-    uvhttp_get(server, "/kept", defer, &kept);
-    uvhttp_route_options(server, &(uvhttp_route_options_t){.response_timeout_ms = 20});
+    uvhttp_route_options(uvhttp_get(server, "/kept", defer, &kept),
+                         &(uvhttp_route_options_t){.response_timeout_ms = 20});
     assert_int_equal(uvhttp_server_on_error(server, function, function ? (void *)&reported : NULL), UVHTTP_OK);
     serving_start(serving);
     assert_int_equal(uvhttp_server_on_error(server, NULL, NULL), UVHTTP_E_STATE);

@@ -16,15 +16,17 @@ static void start_limits(serving_t *serving) {
     serving->config.body_size_max = 100;
     serving_make(serving);
     uvhttp_server_t *server = serving->server;
-    uvhttp_post(server, "/small", echo_size, NULL);
-    assert_int_equal(uvhttp_route_options(server, &(uvhttp_route_options_t){.body_size_max = 10}), UVHTTP_OK);
+    assert_int_equal(uvhttp_route_options(uvhttp_post(server, "/small", echo_size, NULL),
+                                          &(uvhttp_route_options_t){.body_size_max = 10}),
+                     UVHTTP_OK);
     uvhttp_post(server, "/usual", echo_size, NULL);
     uvhttp_group_t *group = uvhttp_group(server, "/group");
-    uvhttp_group_route(group, UVHTTP_POST, "/large/:id", echo_size, NULL);
-    assert_int_equal(uvhttp_route_options(server, &(uvhttp_route_options_t){.body_size_max = 1000}), UVHTTP_OK);
-    uvhttp_post(server, "/reset", echo_size, NULL);
-    assert_int_equal(uvhttp_route_options(server, &(uvhttp_route_options_t){.body_size_max = 10}), UVHTTP_OK);
-    assert_int_equal(uvhttp_route_options(server, NULL), UVHTTP_OK);
+    assert_int_equal(uvhttp_route_options(uvhttp_group_post(group, "/large/:id", echo_size, NULL),
+                                          &(uvhttp_route_options_t){.body_size_max = 1000}),
+                     UVHTTP_OK);
+    uvhttp_route_t *reset = uvhttp_post(server, "/reset", echo_size, NULL);
+    assert_int_equal(uvhttp_route_options(reset, &(uvhttp_route_options_t){.body_size_max = 10}), UVHTTP_OK);
+    assert_int_equal(uvhttp_route_options(reset, NULL), UVHTTP_OK);
     serving_start(serving);
 }
 
@@ -109,11 +111,10 @@ static void test_a_streamed_body_beyond_the_limit_of_its_route_is_413(void **sta
 
 /* --- refused --- */
 
-static void expect_refused(serving_t *serving, const uvhttp_route_options_t *options, bool with_route,
-                           const char *words) {
+static void expect_refused(serving_t *serving, const uvhttp_route_options_t *options, const char *words) {
     serving_make(serving);
-    if (with_route) uvhttp_get(serving->server, "/x", hello, NULL);
-    assert_int_equal(uvhttp_route_options(serving->server, options), UVHTTP_E_INVALID);
+    uvhttp_route_t *route = uvhttp_get(serving->server, "/x", hello, NULL);
+    assert_int_equal(uvhttp_route_options(route, options), UVHTTP_E_INVALID);
     assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", NULL), UVHTTP_E_INVALID);
     assert_non_null(strstr(uvhttp_server_error_text(serving->server), words));
     uvhttp_server_free(serving->server);
@@ -123,12 +124,15 @@ static void expect_refused(serving_t *serving, const uvhttp_route_options_t *opt
 static void test_wrong_options_are_refused_with_a_reason(void **state) {
     serving_t *serving = *state;
     serving->config.performance.log_level = UVHTTP_LOG_LEVEL_NONE;
-    expect_refused(serving, &(uvhttp_route_options_t){.response_timeout_ms = 604800001}, true,
+    expect_refused(serving, &(uvhttp_route_options_t){.response_timeout_ms = 604800001},
                    "GET /x: response_timeout_ms is 604800001");
-    expect_refused(serving, &(uvhttp_route_options_t){.body_size_max = UINT64_MAX}, true, "GET /x: body_size_max");
-    expect_refused(serving, NULL, false, "there is no route");
-    streaming_start(serving, (uvhttp_route_options_t){.body_size_max = UINT64_MAX});
-    assert_int_equal(uvhttp_route_options(serving->server, NULL), UVHTTP_E_STATE);
+    expect_refused(serving, &(uvhttp_route_options_t){.body_size_max = UINT64_MAX}, "GET /x: body_size_max");
+    expect_refused(serving, &(uvhttp_route_options_t){.live_body = true}, "GET /x: live_body: it needs stream_body");
+    assert_int_equal(uvhttp_route_options(NULL, NULL), UVHTTP_E_INVALID);
+    serving_make(serving);
+    uvhttp_route_t *route = uvhttp_get(serving->server, "/x", hello, NULL);
+    assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", NULL), UVHTTP_OK);
+    assert_int_equal(uvhttp_route_options(route, NULL), UVHTTP_E_STATE);
 }
 
 /* --- how the handler is run --- */
@@ -138,23 +142,10 @@ static void test_a_mode_of_execution_that_is_not_there_is_refused(void **state) 
     serving_make(serving);
     uvhttp_server_t *server = serving->server;
     int outside = 99;
-    assert_int_equal(uvhttp_route(server, UVHTTP_GET, "/a", echo_size, NULL, (uvhttp_exec_t)outside), UVHTTP_E_INVALID);
+    assert_null(uvhttp_route(server, UVHTTP_GET, "/a", echo_size, NULL, (uvhttp_exec_t)outside));
     assert_non_null(strstr(uvhttp_server_error_text(server), "GET /a: exec: give UVHTTP_EXEC_LOOP"));
     assert_int_equal(uvhttp_server_listen(server, "127.0.0.1:0", NULL), UVHTTP_E_INVALID);
 }
-
-#if UVHTTP_WITH_STATIC
-static void test_the_librarys_own_handlers_stay_on_the_loop(void **state) {
-    serving_t *serving = *state;
-    serving_make(serving);
-    uvhttp_server_t *server = serving->server;
-    assert_int_equal(uvhttp_static(server, "/assets", "/", NULL), UVHTTP_OK);
-    assert_int_equal(uvhttp_route_options(server, &(uvhttp_route_options_t){.exec = UVHTTP_EXEC_WORKER}),
-                     UVHTTP_E_INVALID);
-    assert_int_equal(uvhttp_server_listen(server, "127.0.0.1:0", NULL), UVHTTP_E_INVALID);
-    assert_non_null(strstr(uvhttp_server_error_text(server), "the library's own handler runs on the loop"));
-}
-#endif
 
 int main(void) {
     const struct CMUnitTest tests[] = {
@@ -164,9 +155,6 @@ int main(void) {
         ON_EACH(test_a_streamed_body_beyond_the_limit_of_its_route_is_413),
         ON_EACH(test_wrong_options_are_refused_with_a_reason),
         ON_EACH(test_a_mode_of_execution_that_is_not_there_is_refused),
-#if UVHTTP_WITH_STATIC
-        ON_EACH(test_the_librarys_own_handlers_stay_on_the_loop),
-#endif
     };
     return RUN_TABLE(tests);
 }

@@ -70,8 +70,8 @@ static void start(serving_t *serving) {
     respond_at_part = defer = own_response = begin_first = false;
     ends = 0;
     serving_make(serving);
-    uvhttp_post(serving->server, "/take", form, NULL);
-    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.stream_body = true});
+    uvhttp_route_options(uvhttp_post(serving->server, "/take", form, NULL),
+                         &(uvhttp_route_options_t){.stream_body = true});
     uvhttp_get(serving->server, "/hello", hello, NULL);
     serving_start(serving);
 }

@@ -142,11 +142,11 @@ static void test_trailers_go_both_ways_and_some_responses_have_no_body(void **st
     fake_server_t server;
     fake_server_make(&server, state);
     uvhttp_server_t *http = server.serving->server;
-    assert_int_equal(uvhttp_post(http, "/trailers", with_trailers, NULL), UVHTTP_OK);
-    assert_int_equal(uvhttp_any(http, "/200", without_body, (void *)&statuses[0]), UVHTTP_OK);
-    assert_int_equal(uvhttp_get(http, "/204", without_body, (void *)&statuses[1]), UVHTTP_OK);
-    assert_int_equal(uvhttp_get(http, "/304", without_body, (void *)&statuses[2]), UVHTTP_OK);
-    assert_int_equal(uvhttp_get(http, "/facts", facts, NULL), UVHTTP_OK);
+    assert_non_null(uvhttp_post(http, "/trailers", with_trailers, NULL));
+    assert_non_null(uvhttp_any(http, "/200", without_body, (void *)&statuses[0]));
+    assert_non_null(uvhttp_get(http, "/204", without_body, (void *)&statuses[1]));
+    assert_non_null(uvhttp_get(http, "/304", without_body, (void *)&statuses[2]));
+    assert_non_null(uvhttp_get(http, "/facts", facts, NULL));
     fake_server_start(&server);
     const struct {
         fake_request_t request;
@@ -206,7 +206,7 @@ static void write_beyond(uvhttp_request_t *req, uvhttp_response_t *res, void *us
 static void test_a_response_fills_its_queue_to_the_last_byte_and_no_further(void **state) {
     fake_server_t server;
     fake_server_make(&server, state);
-    assert_int_equal(uvhttp_get(server.serving->server, "/beyond", write_beyond, NULL), UVHTTP_OK);
+    assert_non_null(uvhttp_get(server.serving->server, "/beyond", write_beyond, NULL));
     fake_server_start(&server);
     fake_script_t *script = fake_script_for(&server, UVHTTP_GET, "/beyond", NULL);
     script->send_window = 0;

@@ -40,8 +40,8 @@ static uvhttp_deferred_t *defer(uvhttp_response_t *res) {
 
 static void route(fake_server_t *server, const char *path, uvhttp_handler_cb handler, uvhttp_exec_t exec,
                   const uvhttp_route_options_t *options) {
-    assert_int_equal(uvhttp_route(server->serving->server, UVHTTP_ANY, path, handler, NULL, exec), UVHTTP_OK);
-    if (options) assert_int_equal(uvhttp_route_options(server->serving->server, options), UVHTTP_OK);
+    uvhttp_route_t *route = uvhttp_route(server->serving->server, UVHTTP_ANY, path, handler, NULL, exec);
+    assert_int_equal(uvhttp_route_options(route, options), UVHTTP_OK);
 }
 
 /* --- an application that is late --- */

@@ -162,9 +162,9 @@ static void add_routes(serving_t *serving) {
     uvhttp_route(server, UVHTTP_GET, "/when-told", stream_when_notified, (void *)(uintptr_t)4096, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/chunks", chunks, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/defer", defer, NULL, UVHTTP_EXEC_WORKER);
-    uvhttp_route(server, UVHTTP_GET, "/late", blocked_late, NULL, UVHTTP_EXEC_WORKER);
-    uvhttp_route_use(server, (uvhttp_middleware_t){.run = hold_loop});
-    assert_int_equal(uvhttp_route_options(server, &(uvhttp_route_options_t){.response_timeout_ms = 20}), UVHTTP_OK);
+    uvhttp_route_t *route = uvhttp_route(server, UVHTTP_GET, "/late", blocked_late, NULL, UVHTTP_EXEC_WORKER);
+    uvhttp_route_use(route, (uvhttp_middleware_t){.run = hold_loop});
+    assert_int_equal(uvhttp_route_options(route, &(uvhttp_route_options_t){.response_timeout_ms = 20}), UVHTTP_OK);
     uvhttp_get(server, "/loop", report_all, "looped");
 }
 
@@ -240,14 +240,14 @@ static void test_a_group_s_route_chooses_by_its_options(void **state) {
     serving_t *serving = *state;
     add_routes(serving);
     uvhttp_group_t *group = uvhttp_group(serving->server, "/group");
-    uvhttp_group_route(group, UVHTTP_GET, "/worker/:id", report_all, "g");
-    assert_int_equal(uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.exec = UVHTTP_EXEC_WORKER}),
+    assert_int_equal(uvhttp_route_options(uvhttp_group_get(group, "/worker/:id", report_all, "g"),
+                                          &(uvhttp_route_options_t){.exec = UVHTTP_EXEC_WORKER}),
                      UVHTTP_OK);
-    uvhttp_group_route(group, UVHTTP_GET, "/back/:id", report_all, "g");
-    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.exec = UVHTTP_EXEC_WORKER});
-    uvhttp_route_options(serving->server, NULL);
-    uvhttp_route(serving->server, UVHTTP_GET, "/stays/:id", report_all, "g", UVHTTP_EXEC_WORKER);
-    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.body_size_max = 5});
+    uvhttp_route_t *back = uvhttp_group_get(group, "/back/:id", report_all, "g");
+    uvhttp_route_options(back, &(uvhttp_route_options_t){.exec = UVHTTP_EXEC_WORKER});
+    uvhttp_route_options(back, NULL);
+    uvhttp_route_options(uvhttp_route(serving->server, UVHTTP_GET, "/stays/:id", report_all, "g", UVHTTP_EXEC_WORKER),
+                         &(uvhttp_route_options_t){.body_size_max = 5});
     serving_start(serving);
     const struct {
         const char *ask, *end;

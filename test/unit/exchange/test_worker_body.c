@@ -89,10 +89,9 @@ static uvhttp_flow_t take_body(uvhttp_request_t *req, uvhttp_response_t *res, vo
 }
 
 static void route(uvhttp_server_t *server, const char *path, uvhttp_handler_cb handler, bool streamed) {
-    uvhttp_route(server, UVHTTP_ANY, path, handler, NULL, UVHTTP_EXEC_WORKER);
-    assert_int_equal(
-        uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = streamed, .live_body = streamed}),
-        UVHTTP_OK);
+    assert_int_equal(uvhttp_route_options(uvhttp_route(server, UVHTTP_ANY, path, handler, NULL, UVHTTP_EXEC_WORKER),
+                                          &(uvhttp_route_options_t){.stream_body = streamed, .live_body = streamed}),
+                     UVHTTP_OK);
 }
 
 static serving_t *start(void **state) {

@@ -119,8 +119,8 @@ static void test_wrong_options_are_kept_for_listen(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         uvhttp_server_t *server = uvhttp_server_new(NULL);
         uvhttp_ws_handlers_t given = with_options(&wrong[i]);
-        assert_int_equal(uvhttp_websocket(server, "/chat", &given, NULL), UVHTTP_E_CONFIG);
-        assert_int_equal(uvhttp_server_listen(server, "127.0.0.1:0", NULL), UVHTTP_E_INVALID);
+        assert_null(uvhttp_websocket(server, "/chat", &given, NULL));
+        assert_int_equal(uvhttp_server_listen(server, "127.0.0.1:0", NULL), UVHTTP_E_CONFIG);
         assert_non_null(strstr(uvhttp_server_error_text(server), "/chat"));
         uvhttp_server_free(server);
     }
@@ -128,19 +128,24 @@ static void test_wrong_options_are_kept_for_listen(void **state) {
 
 static void test_wrong_routes_are_refused(void **state) {
     (void)state;
-    uvhttp_server_t *server = uvhttp_server_new(NULL);
     const uvhttp_ws_handlers_t empty = {.on_open = on_open};
     const uvhttp_ws_handlers_t both = {.on_message = on_message, .on_fragment = on_fragment};
-    assert_int_equal(uvhttp_websocket(server, "/a", NULL, NULL), UVHTTP_E_INVALID);
-    assert_int_equal(uvhttp_websocket(server, "/a", &empty, NULL), UVHTTP_E_INVALID);
-    assert_int_equal(uvhttp_websocket(server, "/a", &both, NULL), UVHTTP_E_INVALID);
-    assert_int_equal(uvhttp_websocket_publish(server, "a", UVHTTP_WS_TEXT, "a", 1), UVHTTP_E_STATE);
-    assert_int_equal(uvhttp_websocket(server, NULL, &handlers, NULL), UVHTTP_E_INVALID);
-    assert_int_equal(uvhttp_websocket(server, "a", &handlers, NULL), UVHTTP_E_ROUTE_PATTERN);
-    assert_int_equal(uvhttp_websocket(server, "/a", &handlers, NULL), UVHTTP_OK);
-    assert_int_equal(uvhttp_websocket(server, "/a", &handlers, NULL), UVHTTP_E_ROUTE_CONFLICT);
-    assert_int_equal(uvhttp_group_websocket(NULL, "/a", &handlers, NULL), UVHTTP_E_INVALID);
-    uvhttp_server_free(server);
+    const struct {
+        const char *pattern;
+        const uvhttp_ws_handlers_t *handlers;
+        int status;
+    } wrong[] = {{"/a", NULL, UVHTTP_E_INVALID},           {"/a", &empty, UVHTTP_E_INVALID},
+                 {"/a", &both, UVHTTP_E_INVALID},          {NULL, &handlers, UVHTTP_E_INVALID},
+                 {"a", &handlers, UVHTTP_E_ROUTE_PATTERN}, {"/b", &handlers, UVHTTP_E_ROUTE_CONFLICT}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        uvhttp_server_t *server = uvhttp_server_new(NULL);
+        assert_int_equal(uvhttp_websocket_publish(server, "a", UVHTTP_WS_TEXT, "a", 1), UVHTTP_E_STATE);
+        assert_non_null(uvhttp_websocket(server, "/b", &handlers, NULL));
+        assert_null(uvhttp_websocket(server, wrong[i].pattern, wrong[i].handlers, NULL));
+        assert_int_equal(uvhttp_server_error(server), wrong[i].status);
+        uvhttp_server_free(server);
+    }
+    assert_null(uvhttp_group_websocket(NULL, "/a", &handlers, NULL));
 }
 
 static void register_one(void *user) {
@@ -150,8 +155,8 @@ static void register_one(void *user) {
     uvhttp_ws_handlers_t given = with_options(&options);
     uvhttp_server_t *server = uvhttp_server_new(NULL);
     if (!server) return;
-    int status = uvhttp_websocket(server, "/a", &given, NULL);
-    assert_true(status == UVHTTP_OK || status == UVHTTP_E_NOMEM);
+    uvhttp_route_t *route = uvhttp_websocket(server, "/a", &given, NULL);
+    assert_int_equal(uvhttp_server_error(server), route ? UVHTTP_OK : UVHTTP_E_NOMEM);
     uvhttp_server_free(server);
 }
 
@@ -175,7 +180,7 @@ static int handshake(const serving_t *serving) {
 static void make(serving_t *serving) {
     opens = messages = closes = last_code = 0;
     serving_make(serving);
-    assert_int_equal(uvhttp_websocket(serving->server, "/ws", &handlers, NULL), UVHTTP_OK);
+    assert_non_null(uvhttp_websocket(serving->server, "/ws", &handlers, NULL));
     serving_start(serving);
 }
 
@@ -270,7 +275,7 @@ static void test_a_hook_that_changes_the_response_leaves_no_connection_behind(vo
     opens = 0;
     serving_make(serving);
     uvhttp_use(serving->server, (uvhttp_middleware_t){.run = forbid});
-    assert_int_equal(uvhttp_websocket(serving->server, "/ws", &handlers, NULL), UVHTTP_OK);
+    assert_non_null(uvhttp_websocket(serving->server, "/ws", &handlers, NULL));
     serving_start(serving);
     int fd = client_ask(serving, HANDSHAKE);
     client_read_last(fd, 503);
@@ -292,7 +297,7 @@ static void test_a_stop_lets_a_last_message_out(void **state) {
     serving_make(serving);
     uvhttp_ws_handlers_t reported = handlers;
     reported.on_stop = on_stop;
-    assert_int_equal(uvhttp_websocket(serving->server, "/ws", &reported, NULL), UVHTTP_OK);
+    assert_non_null(uvhttp_websocket(serving->server, "/ws", &reported, NULL));
     serving_start(serving);
     int fd = handshake(serving);
     uvhttp_server_stop(serving->server);

@@ -57,7 +57,7 @@ static int handshake(const serving_t *serving, const char *request) {
 static void make(serving_t *serving, const uvhttp_ws_handlers_t *handlers) {
     opens = messages = closes = 0;
     serving_make(serving);
-    assert_int_equal(uvhttp_websocket(serving->server, "/ws", handlers, NULL), UVHTTP_OK);
+    assert_non_null(uvhttp_websocket(serving->server, "/ws", handlers, NULL));
     serving_start(serving);
 }
 

@@ -195,6 +195,19 @@ static void test_sizes_are_bounded(void **state) {
     assert_int_equal(uvhttp_response_cookie(&ex.res, &options), UVHTTP_E_INVALID);
 }
 
+static void test_a_value_may_have_a_length(void **state) {
+    (void)state;
+    uvhttp_cookie_options_t options = {.name = "a", .value = "one;two", .value_size = 3};
+    assert_int_equal(uvhttp_response_cookie(&ex.res, &options), 0);
+    assert_str(uvhttp_response_header_get(&ex.res, "Set-Cookie"), "a=one; Path=/; SameSite=Lax");
+    options.value_size = 4;
+    assert_int_equal(uvhttp_response_cookie(&ex.res, &options), UVHTTP_E_INVALID);
+    options = (uvhttp_cookie_options_t){.name = "a", .value = "b\0c", .value_size = 3};
+    assert_int_equal(uvhttp_response_cookie(&ex.res, &options), UVHTTP_E_INVALID);
+    options = (uvhttp_cookie_options_t){.name = "a", .value_size = 3};
+    assert_int_equal(uvhttp_response_cookie(&ex.res, &options), UVHTTP_E_INVALID);
+}
+
 static void test_too_late_is_reported(void **state) {
     (void)state;
     uvhttp__response_commit(&ex.res);
@@ -206,5 +219,5 @@ int main(void) {
                           test_a_walk_over_all_cookies_is_linear, test_what_is_no_pair_is_left_out,
                           test_attributes_are_written, test_each_cookie_has_its_own_field,
                           test_what_would_break_the_field_is_refused, test_sizes_are_bounded,
-                          test_too_late_is_reported);
+                          test_a_value_may_have_a_length, test_too_late_is_reported);
 }

@@ -29,6 +29,28 @@ static void test_fields_are_kept_as_they_are_sent(void **state) {
     assert_null(uvhttp_response_header_get(&ex.res, "X-One: 1").data);
 }
 
+static int set_str(const char *name, const char *value, size_t size) {
+    return uvhttp_response_header_str(&ex.res, name, (uvhttp_str_t){value, size});
+}
+
+static void test_values_with_a_length_are_checked_like_others(void **state) {
+    (void)state;
+    assert_int_equal(set_str("X-Cut", "one two", 3), 0);
+    assert_int_equal(uvhttp_response_header_add_str(&ex.res, "x-cut", (uvhttp_str_t){"three", 3}), 0);
+    assert_str(text(), "X-Cut: one\r\nx-cut: thr\r\n");
+    assert_int_equal(set_str("X-Cut", "four", 0), 0);
+    assert_str(text(), "X-Cut: \r\n");
+    assert_int_equal(set_str("X-Cut", NULL, 0), UVHTTP_E_INVALID);
+    assert_int_equal(set_str(NULL, "a", 1), UVHTTP_E_INVALID);
+    assert_int_equal(set_str("X-Cut", "a\0b", 3), UVHTTP_E_INVALID);
+    assert_int_equal(set_str("X-Cut", "a\r\nb: c", 7), UVHTTP_E_INVALID);
+    assert_int_equal(set_str("Content-Length", "1", 1), UVHTTP_E_INVALID);
+    assert_int_equal(set_str("Connection", "closed", 5), 0);
+    assert_int_equal(set_str("Content-Type", "text/plainer", 10), 0);
+    assert_memory_equal(ex.res.content_type, "text/plain", ex.res.content_type_size);
+    assert_str(text(), "X-Cut: \r\n");
+}
+
 static void test_set_replaces_all_of_a_name(void **state) {
     (void)state;
     add("A", "1"), add("B", "2"), add("a", "3"), add("C", "4");
@@ -161,7 +183,8 @@ static void test_type_that_was_kept_survives_a_change_that_fails(void **state) {
 }
 
 int main(void) {
-    return RUN_TESTS_WITH(set_up, tear_down, test_fields_are_kept_as_they_are_sent, test_set_replaces_all_of_a_name,
+    return RUN_TESTS_WITH(set_up, tear_down, test_fields_are_kept_as_they_are_sent,
+                          test_values_with_a_length_are_checked_like_others, test_set_replaces_all_of_a_name,
                           test_remove_takes_all_of_a_name, test_no_byte_of_a_value_makes_a_new_line,
                           test_names_are_tokens, test_framing_fields_are_the_librarys, test_content_type_is_one,
                           test_value_may_be_a_view_of_the_fields_themselves, test_size_of_all_fields_is_bounded,

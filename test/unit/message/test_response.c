@@ -23,6 +23,27 @@ static uvhttp_str_t type(void) {
     return (uvhttp_str_t){ex.res.content_type_size ? ex.res.content_type : NULL, ex.res.content_type_size};
 }
 
+static void test_texts_with_a_length_are_copied_as_they_are(void **state) {
+    (void)state;
+    assert_int_equal(uvhttp_response_text_str(&ex.res, 200, (uvhttp_str_t){"a\0bc", 3}), 0);
+    assert_int_equal(body().size, 3);
+    assert_memory_equal(body().data, "a\0b", 3);
+    assert_str(type(), "text/plain; charset=utf-8");
+    assert_int_equal(uvhttp_response_json_str(&ex.res, 201, (uvhttp_str_t){"{}...", 2}), 0);
+    assert_str(body(), "{}");
+    assert_str(type(), "application/json");
+    assert_int_equal(uvhttp_response_text_str(&ex.res, 200, (uvhttp_str_t){NULL, 1}), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_response_text(&ex.res, 200, NULL), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_response_status(&ex.res), 201);
+    assert_int_equal(uvhttp_response_text_str(&ex.res, 200, (uvhttp_str_t){NULL, 0}), 0);
+    assert_int_equal(body().size, 0);
+    assert_int_equal(uvhttp_response_redirect_str(&ex.res, 303, (uvhttp_str_t){"/a/b", 2}), 0);
+    assert_str(uvhttp_response_header_get(&ex.res, "Location"), "/a");
+    assert_int_equal(uvhttp_response_redirect_str(&ex.res, 303, (uvhttp_str_t){NULL, 0}), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_response_redirect_str(&ex.res, 303, (uvhttp_str_t){"/\0", 2}), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_response_redirect(&ex.res, 303, NULL), UVHTTP_E_INVALID);
+}
+
 static int send_ref(int status, const char *content_type) {
     return uvhttp_response_send_ref(&ex.res, status, content_type, "ref", 3, release, &released);
 }
@@ -328,8 +349,9 @@ static void test_reset_forgets_the_response(void **state) {
 }
 
 int main(void) {
-    return RUN_TESTS_WITH(set_up, tear_down, test_text_is_copied, test_last_response_counts,
-                          test_status_out_of_range_changes_nothing, test_content_type_is_checked_and_copied,
+    return RUN_TESTS_WITH(set_up, tear_down, test_texts_with_a_length_are_copied_as_they_are, test_text_is_copied,
+                          test_last_response_counts, test_status_out_of_range_changes_nothing,
+                          test_content_type_is_checked_and_copied,
                           test_content_type_header_stays_when_a_response_has_none, test_static_body_is_not_copied,
                           test_ref_is_released_once_when_replaced, test_ref_is_released_once_at_the_end,
                           test_ref_is_released_when_it_is_refused, test_a_body_is_released_once,

@@ -62,7 +62,9 @@ static void test_trailers_go_to_those_who_ask_for_them(void **state) {
         assert_int_equal(uvhttp_response_trailer(&ex.res, "X-Sum", "1"), UVHTTP_E_STATE);
         assert_int_equal(uvhttp_response_begin(&ex.res, 200, NULL, UVHTTP_SIZE_UNKNOWN), 0);
         assert_str(uvhttp_response_header_get(&ex.res, "Trailer"), "X-Sum");
-        assert_int_equal(uvhttp_response_trailer(&ex.res, "X-Sum", "1"), 0);
+        assert_int_equal(uvhttp_response_trailer_str(&ex.res, "X-Sum", (uvhttp_str_t){"12", 1}), 0);
+        assert_int_equal(uvhttp_response_trailer_str(&ex.res, "X-Sum", (uvhttp_str_t){"1\n2", 3}), UVHTTP_E_INVALID);
+        assert_int_equal(uvhttp_response_trailer_str(&ex.res, "X-Sum", (uvhttp_str_t){NULL, 0}), UVHTTP_E_INVALID);
         assert_int_equal(uvhttp_response_trailer(&ex.res, "X-Empty", ""), 0);
         assert_int_equal(ex.res.trailers->size, strlen("X-Sum: 1\r\nX-Empty: \r\n"));
         assert_memory_equal(ex.res.trailers->text, "X-Sum: 1\r\nX-Empty: \r\n", ex.res.trailers->size);

@@ -62,9 +62,9 @@ static void start(serving_t *serving) {
     uvhttp_get(serving->server, "/file", send_file, NULL);
     uvhttp_get(serving->server, "/truncated", send_truncated, NULL);
     uvhttp_get(serving->server, "/hello", hello, NULL);
-    uvhttp_post(serving->server, "/file", send_file, NULL);
     const uvhttp_route_options_t streamed = {.stream_body = true};
-    assert_int_equal(uvhttp_route_options(serving->server, &streamed), UVHTTP_OK);
+    assert_int_equal(uvhttp_route_options(uvhttp_post(serving->server, "/file", send_file, NULL), &streamed),
+                     UVHTTP_OK);
     serving_start(serving);
 }
 

@@ -48,8 +48,7 @@ static void add_routes(uvhttp_server_t *server) {
     (void)uvhttp_get(server, "/pieces", pieces, NULL);
     (void)uvhttp_get(server, "/copy", copy, NULL);
     (void)uvhttp_get(server, "/file", file, NULL);
-    (void)uvhttp_post(server, "/take", take, NULL);
-    (void)uvhttp_route_options(server, &streamed);
+    (void)uvhttp_route_options(uvhttp_post(server, "/take", take, NULL), &streamed);
     (void)uvhttp_route(server, UVHTTP_GET, "/worker/:name", may_fail_greet, NULL, UVHTTP_EXEC_WORKER);
 }
 

@@ -60,10 +60,10 @@ static serving_t *serve(void **state) {
     serving->config.http2_concurrent_streams_max = STREAMS;
     serving->config.worker_threads = 2 * STREAMS;
     serving_make(serving);
-    assert_int_equal(uvhttp_route(serving->server, UVHTTP_GET, "/worker", on_worker, NULL, UVHTTP_EXEC_WORKER), 0);
-    assert_int_equal(uvhttp_route(serving->server, UVHTTP_GET, "/coro", on_coroutine, NULL, UVHTTP_EXEC_COROUTINE), 0);
-    assert_int_equal(uvhttp_get(serving->server, "/deferred", on_loop, NULL), 0);
-    assert_int_equal(uvhttp_get(serving->server, "/", text, NULL), 0);
+    assert_non_null(uvhttp_route(serving->server, UVHTTP_GET, "/worker", on_worker, NULL, UVHTTP_EXEC_WORKER));
+    assert_non_null(uvhttp_route(serving->server, UVHTTP_GET, "/coro", on_coroutine, NULL, UVHTTP_EXEC_COROUTINE));
+    assert_non_null(uvhttp_get(serving->server, "/deferred", on_loop, NULL));
+    assert_non_null(uvhttp_get(serving->server, "/", text, NULL));
     serving_start(serving);
     return serving;
 }

@@ -31,8 +31,8 @@ static serving_t *serve(void **state) {
     memset(&work, 0, sizeof work);
     serving->config.min_send_rate = 0;
     serving_make(serving);
-    assert_int_equal(uvhttp_get(serving->server, "/wait", wait_for_it, NULL), 0);
-    assert_int_equal(uvhttp_get(serving->server, "/text", text, NULL), 0);
+    assert_non_null(uvhttp_get(serving->server, "/wait", wait_for_it, NULL));
+    assert_non_null(uvhttp_get(serving->server, "/text", text, NULL));
     serving_start(serving);
     return serving;
 }

@@ -120,7 +120,7 @@ static void begin(serving_t *serving) {
     ends = aborts = 0;
     ask_for(&(uvhttp_client_request_t){.url = url, .timeout_ms = LIMIT_SECONDS * 1000});
     serving_make(serving);
-    assert_int_equal(uvhttp_route(serving->server, UVHTTP_GET, "/ask", ask, NULL, UVHTTP_EXEC_LOOP), UVHTTP_OK);
+    assert_non_null(uvhttp_route(serving->server, UVHTTP_GET, "/ask", ask, NULL, UVHTTP_EXEC_LOOP));
     serving_start(serving);
 }
 

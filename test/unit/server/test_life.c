@@ -27,9 +27,11 @@ static void expect_home(uint16_t port) {
 static void test_conflicting_routes_are_both_named_by_listen_and_run(void **state) {
     serving_t *serving = *state;
     serving_make(serving);
-    assert_int_equal(uvhttp_get(serving->server, "/users/:id", home, NULL), UVHTTP_OK);
-    assert_int_equal(uvhttp_get(serving->server, "/users/:name", home, NULL), UVHTTP_E_ROUTE_CONFLICT);
-    assert_int_equal(uvhttp_get(serving->server, "/fine", home, NULL), UVHTTP_OK);
+    assert_non_null(uvhttp_get(serving->server, "/users/:id", home, NULL));
+    assert_int_equal(uvhttp_server_error(serving->server), UVHTTP_OK);
+    assert_null(uvhttp_get(serving->server, "/users/:name", home, NULL));
+    assert_int_equal(uvhttp_server_error(serving->server), UVHTTP_E_ROUTE_CONFLICT);
+    assert_non_null(uvhttp_get(serving->server, "/fine", home, NULL));
     for (int i = 0; i < 2; i++) {
         int status = i ? uvhttp_server_run(serving->server, "127.0.0.1:0")
                        : uvhttp_server_listen(serving->server, "127.0.0.1:0", NULL);
@@ -43,7 +45,7 @@ static void test_a_wrong_pattern_is_named_by_listen(void **state) {
     serving_t *serving = *state;
     serving_make(serving);
     assert_string_equal(uvhttp_server_error_text(serving->server), "");
-    assert_int_equal(uvhttp_get(serving->server, "no/slash", home, NULL), UVHTTP_E_ROUTE_PATTERN);
+    assert_null(uvhttp_get(serving->server, "no/slash", home, NULL));
     uvhttp_group_t *group = uvhttp_group(serving->server, "/ok");
     assert_non_null(group);
     assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", NULL), UVHTTP_E_ROUTE_PATTERN);
@@ -53,9 +55,10 @@ static void test_a_wrong_pattern_is_named_by_listen(void **state) {
 static void test_routes_are_complete_after_listen(void **state) {
     serving_t *serving = *state;
     serving_make(serving);
-    assert_int_equal(uvhttp_get(serving->server, "/", home, NULL), UVHTTP_OK);
+    assert_non_null(uvhttp_get(serving->server, "/", home, NULL));
     assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", NULL), UVHTTP_OK);
-    assert_int_equal(uvhttp_get(serving->server, "/late", home, NULL), UVHTTP_E_STATE);
+    assert_null(uvhttp_get(serving->server, "/late", home, NULL));
+    assert_int_equal(uvhttp_server_error(serving->server), UVHTTP_E_STATE);
 }
 
 static void test_listen_says_which_address_is_in_use(void **state) {
@@ -110,7 +113,7 @@ static void test_accepted_sockets_have_the_congestion_control_of_the_configurati
         assert_int_equal(uvhttp_server_config_set(&serving->config, "tcp_congestion_control", given[i][0], NULL, 0),
                          UVHTTP_OK);
         serving_make(serving);
-        assert_int_equal(uvhttp_get(serving->server, "/", home, NULL), UVHTTP_OK);
+        assert_non_null(uvhttp_get(serving->server, "/", home, NULL));
         serving_start(serving);
         int client = client_connect(serving->port);
         client_send_text(client, GET("/"));
@@ -159,14 +162,17 @@ static void test_a_server_that_could_not_be_made_is_refused_by_run_and_not_befor
     destroyed = 0;
     const uvhttp_middleware_t middleware = {.run = pass, .destroy = count_destroyed};
     assert_int_equal(uvhttp_use(server, middleware), UVHTTP_E_INVALID);
-    assert_int_equal(uvhttp_get(server, "/", home, NULL), UVHTTP_E_INVALID);
-    assert_int_equal(uvhttp_route_use(server, middleware), UVHTTP_E_INVALID);
+    uvhttp_route_t *route = uvhttp_get(server, "/", home, NULL);
+    assert_null(route);
+    assert_int_equal(uvhttp_route_use(route, middleware), UVHTTP_E_INVALID);
     assert_int_equal(destroyed, 2);
-    assert_int_equal(uvhttp_route_options(server, NULL), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_route_options(route, NULL), UVHTTP_E_INVALID);
     uvhttp_group_t *group = uvhttp_group(server, "/api");
     assert_int_equal(uvhttp_group_use(uvhttp_group_group(group, "/v1"), middleware), UVHTTP_E_INVALID);
     assert_int_equal(destroyed, 3);
-    assert_int_equal(uvhttp_group_route(group, UVHTTP_GET, "/x", home, NULL), UVHTTP_E_INVALID);
+    assert_null(uvhttp_group_get(group, "/x", home, NULL));
+    assert_int_equal(uvhttp_group_defaults(group, NULL), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_server_error(server), UVHTTP_E_INVALID);
     uvhttp_server_on_stopped(server, NULL, NULL);
     assert_int_equal(uvhttp_server_listen(server, "127.0.0.1:0", NULL), UVHTTP_E_INVALID);
     assert_int_equal(uvhttp_server_run(server, "127.0.0.1:0"), UVHTTP_E_INVALID);

@@ -19,7 +19,7 @@ static void add_more(uvhttp_server_t *server) {
     (void)uvhttp_group_use(group,
                            uvhttp_access_log(&(uvhttp_access_log_options_t){.path = "/dev/null", .flush_ms = 1}));
     (void)uvhttp_group_use(group, uvhttp_rate_limit(&(uvhttp_rate_limit_options_t){.store = &store}));
-    (void)uvhttp_group_route(group, UVHTTP_GET, "/:name", may_fail_greet, NULL);
+    (void)uvhttp_group_get(group, "/:name", may_fail_greet, NULL);
 }
 
 static void in_pieces(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -56,7 +56,7 @@ static void serve_once(serving_t *serving) {
     (void)uvhttp_post(serving->server, "/echo", may_fail_echo, NULL);
     (void)uvhttp_get(serving->server, "/later", may_fail_later, NULL);
     uvhttp_group_t *group = uvhttp_group(serving->server, "/group");
-    (void)uvhttp_group_route(group, UVHTTP_GET, "/x", may_fail_greet, NULL);
+    (void)uvhttp_group_get(group, "/x", may_fail_greet, NULL);
     add_more(serving->server);
     add_workers(serving->server);
     uint16_t proxied;

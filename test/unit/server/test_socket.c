@@ -27,7 +27,7 @@ static void begin(serving_t *serving, uvhttp_handler_cb handler) {
     for (int i = 0; i < 2; i++)
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pairs[i]), 0);
     serving_make(serving);
-    assert_int_equal(uvhttp_route(serving->server, UVHTTP_GET, "/x", handler, NULL, UVHTTP_EXEC_LOOP), UVHTTP_OK);
+    assert_non_null(uvhttp_route(serving->server, UVHTTP_GET, "/x", handler, NULL, UVHTTP_EXEC_LOOP));
     serving_start(serving);
 }
 

@@ -128,7 +128,7 @@ static void start(serving_t *serving, uvhttp_handler_cb handler, void *user, uvh
     atomic_store(&inside, false);
     serving_make(serving);
     server = serving->server;
-    assert_int_equal(uvhttp_route(server, UVHTTP_GET, "/", handler, user, exec), UVHTTP_OK);
+    assert_non_null(uvhttp_route(server, UVHTTP_GET, "/", handler, user, exec));
     assert_int_equal(uvhttp_server_listen_tls(server, "127.0.0.1:0", tls, &serving->port), UVHTTP_OK);
     serving_run(serving);
 }
