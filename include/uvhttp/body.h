@@ -131,13 +131,11 @@ typedef struct uvhttp_save_options {
     void *user;                          /**< argument of on_progress */
 } uvhttp_save_options_t;
 
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_save_body_sized(uvhttp_request_t *req, int directory,
-                                                                 const uvhttp_save_options_t *options,
-                                                                 size_t options_size,
-                                                                 char saved[UVHTTP_FORM_SAVED_NAME_SIZE],
-                                                                 uint64_t *size);
-/** Saves a body of any other type as one file, as uvhttp_form_file_save does. `options` NULL means defaults. `saved` and
- * `size` receive its name and its bytes, and may be NULL. Otherwise as uvhttp_request_save_form. */
+UVHTTP_EXPORT UVHTTP_MUST_USE int
+uvhttp_request_save_body_sized(uvhttp_request_t *req, int directory, const uvhttp_save_options_t *options,
+                               size_t options_size, char saved[UVHTTP_FORM_SAVED_NAME_SIZE], uint64_t *size);
+/** Saves a body of any other type as one file, as uvhttp_form_file_save does. `options` NULL means defaults. `saved`
+ * and `size` receive its name and its bytes, and may be NULL. Otherwise as uvhttp_request_save_form. */
 static inline UVHTTP_MUST_USE int uvhttp_request_save_body(uvhttp_request_t *req, int directory,
                                                            const uvhttp_save_options_t *options,
                                                            char saved[UVHTTP_FORM_SAVED_NAME_SIZE], uint64_t *size) {

@@ -27,8 +27,8 @@ typedef struct uvhttp_client_request {
     size_t header_count;
     const void *body; /**< must stay unchanged until the request is over. Default none */
     size_t body_size;
-    uint32_t timeout_ms; /**< for the whole request, from the name lookup to the last byte. Default 30000;
-                            UVHTTP_NEVER: no limit */
+    uint32_t timeout_ms;        /**< for the whole request, from the name lookup to the last byte. Default 30000;
+                                   UVHTTP_NEVER: no limit */
     uint32_t response_size_max; /**< bytes of the response body after decoding chunks. Default 1048576 */
     uint32_t head_size_max; /**< bytes of the response head, 64..16777216; also of an interim response. Default 65536 */
     const char *unix_socket; /**< "/path/of/socket" or "@abstract", at most 108 bytes. Connects to this socket; host and

@@ -47,7 +47,7 @@ typedef struct uvhttp_cookie_options {
     uvhttp_same_site_t same_site; /**< default UVHTTP_SAME_SITE_LAX; always sent */
     bool secure;                  /**< default false: also sent over plain HTTP */
     bool http_only;               /**< default false: scripts of the page can read it */
-    size_t value_size;            /**< bytes of `value` when it is not terminated; 0, the default: it is */
+    size_t value_size;            /**< bytes of `value` if it is not terminated. Default 0: `value` is terminated */
 } uvhttp_cookie_options_t;
 
 UVHTTP_EXPORT int uvhttp_response_cookie_sized(uvhttp_response_t *res, const uvhttp_cookie_options_t *options,

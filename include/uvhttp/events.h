@@ -14,8 +14,8 @@ typedef struct uvhttp_events uvhttp_events_t;
 
 /** The end of a stream. It is called exactly once for each stream that uvhttp_events_open has opened, on the loop's
  * thread; later sends are refused. `status` is UVHTTP_OK (the application or a stop of the server has ended the stream,
- * and all of it was sent), UVHTTP_E_ABORTED (the client has gone) or UVHTTP_E_LIMIT (the client did not read and was cut
- * off, see queue_max). */
+ * and all of it was sent), UVHTTP_E_ABORTED (the client has gone) or UVHTTP_E_LIMIT (the client did not read and was
+ * cut off, see queue_max). */
 typedef void (*uvhttp_events_close_cb)(uvhttp_events_t *events, int status, void *user);
 
 #define UVHTTP_EVENTS_HEARTBEAT_MS 15000u /**< default of heartbeat_ms */
@@ -48,10 +48,10 @@ UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_events_open_sized(uvhttp_response_t *re
                                                            const uvhttp_events_options_t *options, size_t options_size,
                                                            uvhttp_events_t **events);
 /** Opens an event stream as the response. It defers the response and sends 200 with Content-Type "text/event-stream",
- * and "Cache-Control: no-store" unless the handler has set that field. Call it in a handler or middleware on the loop or
- * a worker thread, before any response; not in a coroutine. The handler returns, and the request stays readable until
- * the stream has ended. For HEAD the response ends at once. A stop of the server ends the stream. `options` NULL means
- * defaults.
+ * and "Cache-Control: no-store" unless the handler has set that field. Call it in a handler or middleware on the loop
+ * or a worker thread, before any response; not in a coroutine. The handler returns, and the request stays readable
+ * until the stream has ended. For HEAD the response ends at once. A stop of the server ends the stream. `options` NULL
+ * means defaults.
  *
  * *events receives a reference that the caller must release; NULL on failure. Returns 0, UVHTTP_E_INVALID (an argument
  * is NULL, or an option out of range), UVHTTP_E_STATE (already responded, begun or deferred, or in a coroutine) or
@@ -68,8 +68,9 @@ static inline UVHTTP_MUST_USE int uvhttp_events_open(uvhttp_response_t *res, con
  * `event`, or all fields 0) or UVHTTP_E_NOMEM. Any thread. */
 UVHTTP_EXPORT int uvhttp_events_send(uvhttp_events_t *events, const uvhttp_event_t *event);
 
-/** Ends the stream after what this thread has sent; on_close follows. A browser connects again, unless an event has told
- * the page otherwise or its next response is 204. Returns 0 or UVHTTP_E_ABORTED (the stream has ended). Any thread. */
+/** Ends the stream after what this thread has sent; on_close follows. A browser connects again, unless the page
+ * closes its EventSource or the next response is 204. Returns 0 or UVHTTP_E_ABORTED (the stream has ended). Any thread.
+ */
 UVHTTP_EXPORT int uvhttp_events_close(uvhttp_events_t *events);
 
 /** Adds a reference and returns `events`. Any thread that holds one. */

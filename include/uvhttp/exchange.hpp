@@ -123,19 +123,19 @@ struct cookie {
 namespace detail {
 
 /* A reference to a reference-counted C object. A copy is another reference. */
-template <class T, void (*retain)(T *), void (*release)(T *)> class counted {
+template <class T, void (*retain)(T *), void (*release)(T *)> class shared_handle {
   public:
-    counted() noexcept = default;
-    explicit counted(T *native) noexcept : native_(native) {} /* takes ownership of the reference */
-    counted(const counted &other) noexcept : native_(other.native_) {
+    shared_handle() noexcept = default;
+    explicit shared_handle(T *native) noexcept : native_(native) {} /* takes ownership of the reference */
+    shared_handle(const shared_handle &other) noexcept : native_(other.native_) {
         if (native_) retain(native_);
     }
-    counted(counted &&other) noexcept : native_(std::exchange(other.native_, nullptr)) {}
-    counted &operator=(counted other) noexcept {
+    shared_handle(shared_handle &&other) noexcept : native_(std::exchange(other.native_, nullptr)) {}
+    shared_handle &operator=(shared_handle other) noexcept {
         std::swap(native_, other.native_);
         return *this;
     }
-    ~counted() {
+    ~shared_handle() {
         release(native_);
     }
 
@@ -151,7 +151,8 @@ template <class T, void (*retain)(T *), void (*release)(T *)> class counted {
 
 /** A shared body: bytes that are created once and sent often (uvhttp_shared_body_t). A copy refers to the same bytes.
  * The constructor throws the errors of uvhttp_shared_body_new. */
-class content : public detail::counted<uvhttp_shared_body_t, uvhttp_shared_body_retain, uvhttp_shared_body_release> {
+class content
+    : public detail::shared_handle<uvhttp_shared_body_t, uvhttp_shared_body_retain, uvhttp_shared_body_release> {
   public:
     explicit content(std::string_view data) {
         check(uvhttp_shared_body_new(data.data(), data.size(), &native_));
@@ -231,9 +232,9 @@ inline response empty(int status) noexcept {
 /** A reference-counted handle to respond later, from any thread: <uvhttp/response.h>. If the last one is destroyed
  * without a response, the client receives 500. The functions return 0 or a code; UVHTTP_E_ABORTED when the client has
  * gone. */
-class deferred : public detail::counted<uvhttp_deferred_t, uvhttp_deferred_retain, uvhttp_deferred_release> {
+class deferred : public detail::shared_handle<uvhttp_deferred_t, uvhttp_deferred_retain, uvhttp_deferred_release> {
   public:
-    using counted::counted;
+    using shared_handle::shared_handle;
 
     explicit operator bool() const noexcept {
         return native_ != nullptr;

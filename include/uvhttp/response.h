@@ -219,9 +219,9 @@ UVHTTP_EXPORT uvhttp_request_t *uvhttp_deferred_request(uvhttp_deferred_t *defer
 UVHTTP_EXPORT void uvhttp_deferred_retain(uvhttp_deferred_t *deferred);
 UVHTTP_EXPORT void uvhttp_deferred_release(uvhttp_deferred_t *deferred);
 
-/* --- texts with a length --- The same as the functions without "_str" for a text that is not terminated, as the
- * library gives them: `uvhttp_response_header_str(res, "X-Path", uvhttp_request_path(req))`. Copies. A value whose data
- * is NULL, as of a field that is not there, is UVHTTP_E_INVALID; for a body of size 0 it is "". */
+/* --- texts with a length --- As the functions without "_str", for a text that is not terminated:
+ * `uvhttp_response_header_str(res, "X-Path", uvhttp_request_path(req))`. The text is copied. A value with `data` NULL,
+ * such as that of a missing field, returns UVHTTP_E_INVALID; a body with `data` NULL and size 0 is "". */
 UVHTTP_EXPORT int uvhttp_response_text_str(uvhttp_response_t *res, int status, uvhttp_str_t text);
 UVHTTP_EXPORT int uvhttp_response_json_str(uvhttp_response_t *res, int status, uvhttp_str_t json);
 UVHTTP_EXPORT int uvhttp_response_header_str(uvhttp_response_t *res, const char *name, uvhttp_str_t value);

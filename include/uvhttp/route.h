@@ -86,12 +86,12 @@ typedef struct uvhttp_route_options_s {
                           larger bodies get 413. Default: config.body_size_max, or no limit with stream_body */
     uint32_t body_timeout; /**< seconds without a byte of the body; a paused stream does not count. UVHTTP_NEVER: no
                               limit. Default: config.body_timeout */
-    uint32_t
-        response_timeout_ms; /**< ms that the application has to respond or to begin a streamed response; above: 503. It
-                              starts when a handler that deferred returns. With a streaming request body it starts at
-                              the end of the body, or while the body is paused. 1..604800000, or UVHTTP_NEVER: no
-                              limit, even if a group sets one. Default: no limit */
-    uvhttp_exec_t exec; /**< execution mode. UVHTTP_EXEC_DEFAULT: the mode given to uvhttp_route or uvhttp_group_route */
+    uint32_t response_timeout_ms; /**< ms that the application has to respond or to begin a streamed response; above:
+                                   503. It starts when a handler that deferred returns. With a streaming request body it
+                                   starts at the end of the body, or while the body is paused. 1..604800000, or
+                                   UVHTTP_NEVER: no limit, even if a group sets one. Default: no limit */
+    uvhttp_exec_t
+        exec;       /**< execution mode. UVHTTP_EXEC_DEFAULT: the mode given to uvhttp_route or uvhttp_group_route */
     bool live_body; /**< with stream_body and UVHTTP_EXEC_WORKER: the handler runs when the head is complete, and its
                        thread waits for the client in uvhttp_request_read_body. For handlers that need bytes
                        immediately; at most config.worker_live_max threads. Default: the body is spooled */

@@ -1,5 +1,5 @@
-/* Owns: what servers and groups of C++ have in common: registering routes. Included by uvhttp.hpp, which has the rest.
- * May include: the public headers. */
+/* Owns: registration of routes, which servers and groups of C++ have in common. Included by uvhttp.hpp, which has the
+ * rest. May include: the public headers. */
 #ifndef UVHTTP_HPP
 #include <uvhttp.hpp> /* which includes this file in its place */
 #elif !defined(UVHTTP_ROUTES_HPP)
@@ -11,7 +11,7 @@ class route_group;
 
 namespace detail {
 
-/* Derived has shared() and native_group(). Each function throws what uvhttp_server_error says when it is refused. */
+/* Derived has shared() and native_group(). A refused registration throws the code of uvhttp_server_error. */
 template <class Derived> class routes {
   public:
     template <class F> Derived &get(const char *pattern, F handler, const uvhttp_route_options_t &options = {}) {
@@ -39,17 +39,17 @@ template <class Derived> class routes {
         return add(UVHTTP_ANY, pattern, std::move(handler), options);
     }
 
-    /** Routes behind a prefix, with middleware and defaults of their own. */
+    /** Creates a group of routes with a common prefix, middleware and defaults. */
     uvhttp::route_group group(const char *prefix);
 
 #if UVHTTP_WITH_STATIC
-    /** The files below the directory `root`, for GET and HEAD of `prefix` and what is below it: uvhttp_static. */
+    /** Serves the files below the directory `root`, for GET and HEAD of `prefix` and paths below it: uvhttp_static. */
     Derived &files(const char *prefix, const char *root, const uvhttp_static_options_t &options = {}) {
         return registered(uvhttp_group_static(self().native_group(), prefix, root, &options) == UVHTTP_OK);
     }
 #endif
 #if UVHTTP_WITH_WEBSOCKET
-    /** WebSocket connections: server.websocket("/echo", {.message = [](auto ws, auto message) { ws.send(message.data);
+    /** Serves WebSocket: server.websocket("/echo", {.message = [](auto ws, auto message) { ws.send(message.data);
      * }}). */
     Derived &websocket(const char *pattern, websocket_handlers handlers) {
         auto owned = std::make_unique<websocket_route>(self().shared(), std::move(handlers));
@@ -90,14 +90,14 @@ template <class Derived> class routes {
 
 } // namespace detail
 
-/** A group of routes: uvhttp::route_group api = server.group("/api"). It belongs to the server; a copy is the same
- * group. */
+/** A group of routes: uvhttp::route_group api = server.group("/api"). The server owns it; a copy is the same group. */
 class route_group : public detail::routes<route_group> {
   public:
     route_group &use(uvhttp_middleware_t middleware) {
         return registered(uvhttp_group_use(native_, middleware) == UVHTTP_OK);
     }
-    /** What its routes inherit: uvhttp_group_defaults. Handlers that are tasks run on the loop all the same. */
+    /** Sets the options that its routes inherit: uvhttp_group_defaults. Handlers that are tasks always run on the loop.
+     */
     route_group &defaults(const uvhttp_route_options_t &options) {
         return registered(uvhttp_group_defaults(native_, &options) == UVHTTP_OK);
     }

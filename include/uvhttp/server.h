@@ -354,11 +354,11 @@ UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_route(uvhttp_group_t *group, uvhttp_m
 
 UVHTTP_EXPORT int uvhttp_group_defaults_sized(uvhttp_group_t *group, const uvhttp_route_options_t *defaults,
                                               size_t defaults_size);
-/** Sets the options that the routes of a group, and of the groups in it, inherit where their own are 0. They are copied;
- * a second call replaces them. NULL means none. They apply to routes registered before and after the call, but not to
- * static files and WebSocket routes. Returns 0, UVHTTP_E_STATE (after listen) or UVHTTP_E_INVALID (`group` is NULL or
- * was refused, or a value is out of range). On failure listen also fails. Listen fails with UVHTTP_E_UNSUPPORTED if this
- * build does not have the mode in `exec`. */
+/** Sets the options that the routes of a group, and of the groups in it, inherit where their own are 0. They are
+ * copied; a second call replaces them. NULL means none. They apply to routes registered before and after the call, but
+ * not to static files and WebSocket routes. Returns 0, UVHTTP_E_STATE (after listen) or UVHTTP_E_INVALID (`group` is
+ * NULL or was refused, or a value is out of range). On failure listen also fails. Listen fails with
+ * UVHTTP_E_UNSUPPORTED if this build does not have the mode in `exec`. */
 static inline int uvhttp_group_defaults(uvhttp_group_t *group, const uvhttp_route_options_t *defaults) {
     return uvhttp_group_defaults_sized(group, defaults, sizeof *defaults);
 }

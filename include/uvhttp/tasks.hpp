@@ -1,8 +1,9 @@
 /* Owns: several waits at once: when_all, when_any, spawn. Included by uvhttp.hpp, which has the rest. May include: the
  * public headers.
  *
- * Whatever is not waited for any longer is cancelled: its frame is destroyed at the wait where it stands, its variables
- * with it. All runs on the loop's thread, one at a time. A branch is a task, or anything else that can be awaited. */
+ * A task that nothing waits for any more is cancelled: its frame is destroyed at the wait where it stands, with its
+ * variables. Everything runs on the loop's thread, one at a time. A branch is a task, or anything else that can be
+ * awaited. */
 #ifndef UVHTTP_HPP
 #include <uvhttp.hpp> /* which includes this file in its place */
 #elif !defined(UVHTTP_TASKS_HPP)
@@ -25,8 +26,7 @@ template <class A> decltype(auto) awaiter_of(A &&awaited) {
 template <class T> inline constexpr bool is_task = false;
 template <class T> inline constexpr bool is_task<task<T>> = true;
 
-/* A task is given away and kept in the branch; anything else is referred to, and lives in the expression that awaits
- * it. */
+/* A task is moved into the branch. The branch refers to anything else, which lives in the expression that awaits it. */
 template <class A>
 using branch_argument = std::conditional_t<is_task<std::remove_cvref_t<A>>, std::remove_cvref_t<A>, A &>;
 template <class A>
@@ -39,7 +39,7 @@ using branch_value =
     std::conditional_t<std::is_void_v<decltype(awaiter_of(std::declval<branch_awaited<A>>()).await_resume())>,
                        std::monostate, branch_result<A>>;
 
-/* Who has branches: called when one has ended, and says what runs next. */
+/* The owner of branches. It is called when one has ended, and returns what runs next. */
 struct branch_owner {
     virtual std::coroutine_handle<> ended(std::size_t index) noexcept = 0;
 
@@ -116,8 +116,8 @@ template <class A> branch run_branch(branch_argument<A> awaited, std::optional<b
     }
 }
 
-/* What when_all and when_any wait with; once. The first that decides wakes the awaiting coroutine, after the others
- * have been cancelled. It must not be moved: the branches refer to it. */
+/* The awaitable of when_all and when_any, which can be awaited once. The deciding branch wakes the awaiting coroutine,
+ * after the others have been cancelled. It must not be moved: the branches refer to it. */
 template <bool any, class... A> class [[nodiscard]] gathering final : branch_owner {
     static constexpr std::size_t count = sizeof...(A);
     static constexpr std::size_t none = count;
@@ -158,7 +158,7 @@ template <bool any, class... A> class [[nodiscard]] gathering final : branch_own
     bool over() const noexcept {
         return decided_ != none || left_ == 0;
     }
-    /* Never the one that has just ended: it runs still. */
+    /* Never the one that has just ended: it still runs. */
     void cancel_others() noexcept {
         for (std::size_t i = 0; i < count; i++)
             if (i != decided_ && decided_ != none) branches_[i].cancel();
@@ -190,7 +190,7 @@ template <bool any, class... A> class [[nodiscard]] gathering final : branch_own
  *     auto [user, orders] = co_await uvhttp::when_all(load_user(id), load_orders(id));
  *
  * The result is a tuple of their values, std::monostate for those without. The first exception cancels the others and
- * is thrown. What is not a task has to live in the same expression, as the temporaries of a call do. */
+ * is thrown. An awaitable that is not a task must live in the same expression, as the temporaries of a call do. */
 template <class... A>
 requires(sizeof...(A) > 0) detail::gathering<false, A...> when_all(A &&...awaited) {
     return detail::gathering<false, A...>(std::forward<A>(awaited)...);
@@ -201,16 +201,16 @@ requires(sizeof...(A) > 0) detail::gathering<false, A...> when_all(A &&...awaite
  *     auto first = co_await uvhttp::when_any(load(file), uvhttp::sleep(500ms));
  *     if (first.index() == 1) ... // too late
  *
- * The result is a variant, whose index says which it was; when that one has thrown, its exception. They are begun in
- * order, and none is begun any more once one has ended. A job that a thread runs (server.work) runs to its end all the
- * same. */
+ * The result is a variant, whose index says which it was. If that one has thrown, its exception is thrown. Branches
+ * start in order, and no further branch starts when one has ended. A job of a worker thread (server.work) still runs to
+ * its end. */
 template <class... A>
 requires(sizeof...(A) > 0) detail::gathering<true, A...> when_any(A &&...awaited) {
     return detail::gathering<true, A...>(std::forward<A>(awaited)...);
 }
 
-/** A task that runs beside the coroutine that has begun it (spawn). It ends with this object: whoever destroys that
- * cancels it, as the end of the coroutine does that has it in a variable. */
+/** A task that runs concurrently with the coroutine that started it (spawn). Destroying this object cancels the task,
+ * and so does the end of the coroutine that has it in a variable. */
 template <class T> class [[nodiscard]] spawned final : detail::branch_owner {
     using value = std::conditional_t<std::is_void_v<T>, std::monostate, T>;
 
@@ -221,12 +221,12 @@ template <class T> class [[nodiscard]] spawned final : detail::branch_owner {
     spawned(const spawned &) = delete;
     spawned &operator=(const spawned &) = delete;
 
-    /** Whether it has ended, or was cancelled. */
+    /** Returns whether it has ended, or was cancelled. */
     bool done() const noexcept {
         return ended_ || cancelled_;
     }
-    /** Destroys it at the wait where it stands; who awaits it gets UVHTTP_E_ABORTED. Without effect when it has ended.
-     * Not from within itself. */
+    /** Destroys the task at the wait where it stands. A coroutine that awaits it gets UVHTTP_E_ABORTED. No effect after
+     * its end. Must not be called by the task itself. */
     void cancel() {
         if (done()) return;
         cancelled_ = true;
@@ -234,8 +234,8 @@ template <class T> class [[nodiscard]] spawned final : detail::branch_owner {
         if (waiter_) std::exchange(waiter_, nullptr).resume();
     }
 
-    /** co_await job: waits for its end, and gives its value, or throws what it has thrown. One coroutine can wait, and
-     * a value is given once: else UVHTTP_E_STATE. */
+    /** co_await job: waits for its end, and returns its value or throws its exception. One coroutine can wait, and the
+     * value is returned once; otherwise UVHTTP_E_STATE. */
     auto operator co_await() noexcept {
         struct awaiter {
             spawned &it;
@@ -278,7 +278,7 @@ template <class T> class [[nodiscard]] spawned final : detail::branch_owner {
     detail::branch branch_; /* last: it refers to the rest */
 };
 
-/** Begins a task, which runs until its first wait in this call, and beside the caller from then on:
+/** Starts a task. It runs until its first wait in this call, and then concurrently with the caller:
  *
  *     auto job = uvhttp::spawn(refresh(cache));
  *     ...

@@ -6,12 +6,12 @@
 
 namespace uvhttp {
 
-/** Certificates and settings to listen with: server.listen("0.0.0.0:443", tls). A copy is another reference. Making one
- * reads files, so it is nothing for a loop's thread; it throws UVHTTP_E_TLS_CERTIFICATE, and the log names the file and
- * the reason. */
+/** Certificates and settings of a listener: server.listen("0.0.0.0:443", tls). A copy is another reference.
+ * Construction reads files, so it must not happen on a loop's thread. It throws UVHTTP_E_TLS_CERTIFICATE, and the log
+ * names the file and the reason. */
 class tls {
   public:
-    /** Of one certificate with its key, PEM files; the rest is in `options`. */
+    /** Uses one certificate with its key, PEM files. Other settings are in `options`. */
     tls(const char *certificate_file, const char *key_file, uvhttp_tls_options_t options = {}) {
         uvhttp_tls_certificate_t one{};
         one.certificate_file = certificate_file;
@@ -23,11 +23,11 @@ class tls {
     explicit tls(const uvhttp_tls_options_t &options) {
         take(uvhttp_tls_new(&options));
     }
-    /** uvhttp_tls_development: a certificate that is made in memory, for localhost. */
+    /** uvhttp_tls_development: uses a certificate for localhost that is made in memory. */
     static tls development() {
         return tls(uvhttp_tls_development(nullptr));
     }
-    /** uvhttp_tls_from_config: the fields tls_* of a configuration. */
+    /** uvhttp_tls_from_config: uses the fields tls_* of a configuration. */
     static tls from(const uvhttp_server_config_t &config) {
         return tls(uvhttp_tls_from_config(&config));
     }
@@ -41,8 +41,7 @@ class tls {
         uvhttp_tls_release(native_);
     }
 
-    /** uvhttp_tls_reload: reads the files again; throws what is wrong with them, and then everything stays as it was.
-     */
+    /** uvhttp_tls_reload: reads the files again. Throws if one cannot be used; the old ones then stay in use. */
     void reload() {
         int status = uvhttp_tls_reload(native_);
         if (status != UVHTTP_OK) throw error(status, uvhttp_tls_error_text(native_));

@@ -122,12 +122,12 @@ typedef struct uvhttp_ws_handlers {
 UVHTTP_EXPORT uvhttp_route_t *uvhttp_websocket_sized(uvhttp_server_t *server, const char *pattern,
                                                      const uvhttp_ws_handlers_t *handlers, size_t handlers_size,
                                                      size_t options_size, void *user);
-/** Serves WebSocket at a pattern (route.h), for GET. The handlers and their options are copied; `user` must live as long
- * as the server. A request that is not a handshake gets 426 (with the supported version), 400 or 403. Call it before the
- * first listen or run. Returns the route, for uvhttp_route_use; options of routes do not apply to it. NULL means that it
- * was refused: UVHTTP_E_INVALID (on_message and on_fragment are both missing, or both set), UVHTTP_E_CONFIG (an option
- * out of range; the log names it), or a code of uvhttp_get. The server keeps the first error, and listen and run return
- * it. RFC 6455 section 4.2, RFC 8441 for HTTP/2. */
+/** Serves WebSocket at a pattern (route.h), for GET. The handlers and their options are copied; `user` must live as
+ * long as the server. A request that is not a handshake gets 426 (with the supported version), 400 or 403. Call it
+ * before the first listen or run. Returns the route, for uvhttp_route_use; options of routes do not apply to it. NULL
+ * means that it was refused: UVHTTP_E_INVALID (on_message and on_fragment are both missing, or both set),
+ * UVHTTP_E_CONFIG (an option out of range; the log names it), or a code of uvhttp_get. The server keeps the first
+ * error, and listen and run return it. RFC 6455 section 4.2, RFC 8441 for HTTP/2. */
 static inline uvhttp_route_t *uvhttp_websocket(uvhttp_server_t *server, const char *pattern,
                                                const uvhttp_ws_handlers_t *handlers, void *user) {
     return uvhttp_websocket_sized(server, pattern, handlers, sizeof *handlers, sizeof *handlers->options, user);

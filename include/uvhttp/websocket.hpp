@@ -7,11 +7,11 @@
 
 namespace uvhttp {
 
-/** A connection for other threads: a reference, and a copy is another one. The functions return 0 or a code:
- * UVHTTP_E_ABORTED when the connection is gone. */
-class websocket_ref : public detail::counted<uvhttp_ws_ref_t, uvhttp_ws_ref_retain, uvhttp_ws_ref_release> {
+/** A reference to a connection, for other threads. A copy is another reference. The functions return 0 or a code:
+ * UVHTTP_E_ABORTED if the connection has ended. */
+class websocket_ref : public detail::shared_handle<uvhttp_ws_ref_t, uvhttp_ws_ref_retain, uvhttp_ws_ref_release> {
   public:
-    using counted::counted;
+    using shared_handle::shared_handle;
 
     explicit operator bool() const noexcept {
         return native_ != nullptr;
@@ -27,13 +27,13 @@ class websocket_ref : public detail::counted<uvhttp_ws_ref_t, uvhttp_ws_ref_reta
     }
 };
 
-/** A WebSocket connection. A view: valid until the handler `close` has returned, on its loop's thread. */
+/** A WebSocket connection. It is a view, valid until the handler `close` has returned, on its loop's thread. */
 class websocket {
   public:
     explicit websocket(uvhttp_ws_t *native) noexcept : native_(native) {}
 
-    /** Queues a message, copied. False: it is on its way, but no more should be sent until the handler `drain`. Throws
-     * what uvhttp_ws_send returns otherwise. */
+    /** Queues a message, which is copied. Returns false if the queue is long: the message will be sent, but wait for
+     * the handler `drain` before the next one. Throws other results of uvhttp_ws_send. */
     bool send(std::string_view text) const {
         return sent(uvhttp_ws_send(native_, UVHTTP_WS_TEXT, text.data(), text.size()));
     }
@@ -55,20 +55,20 @@ class websocket {
     void subscribe(const char *topic) const {
         check(uvhttp_ws_subscribe(native_, topic));
     }
-    /** False: it had not subscribed. */
+    /** Returns false if it had not subscribed. */
     bool unsubscribe(const char *topic) const noexcept {
         return uvhttp_ws_unsubscribe(native_, topic) == UVHTTP_OK;
     }
     void publish(const char *topic, std::string_view text) const {
         check(uvhttp_ws_publish(native_, topic, UVHTTP_WS_TEXT, text.data(), text.size()));
     }
-    /** For other threads; throws when out of memory, or closed. */
+    /** Returns a reference for other threads. Throws when out of memory, or closed. */
     websocket_ref ref() const {
         uvhttp_ws_ref_t *made = uvhttp_ws_ref(native_);
         if (!made) throw error(UVHTTP_E_NOMEM);
         return websocket_ref(made);
     }
-    /** A pointer of the application's; at first that of the request (uvhttp_request_set_data). */
+    /** Sets a pointer of the application. It starts as that of the request (uvhttp_request_set_data). */
     void set_data(void *data) const noexcept {
         uvhttp_ws_set_data(native_, data);
     }
@@ -89,22 +89,22 @@ class websocket {
     uvhttp_ws_t *native_;
 };
 
-/** A whole message, valid until the handler returns; text is UTF-8. */
+/** A complete message, valid until the handler returns. Text is UTF-8. */
 struct websocket_message {
     std::string_view data;
     bool is_text;
 };
 
-/** What is called for the connections of a route, on the loop's thread of each; only `message` is needed. What a
- * handler throws is counted (server::exceptions) and closes the connection with 1011; `upgrade` is a handler of a
- * request, and what it throws is answered as for those. */
+/** Handlers of the connections of a route, called on the loop's thread of the connection. Only `message` is required.
+ * An exception of a handler is counted (server::exceptions) and closes the connection with 1011. `upgrade` handles a
+ * request, and its exceptions become 500 or 503 as those of other handlers do. */
 struct websocket_handlers {
     std::function<void(websocket, websocket_message)> message{};
     std::function<void(websocket)> open{};
     std::function<void(websocket, int code, std::string_view reason)> close{};
     std::function<void(websocket)> drain{};
-    std::function<void(websocket)> stop{};                   /* the server begins to stop */
-    std::function<bool(const request &, reply &)> upgrade{}; /* false: it has responded, and refused */
+    std::function<void(websocket)> stop{};                   /* the server starts to stop */
+    std::function<bool(const request &, reply &)> upgrade{}; /* false: it has refused with its own response */
     uvhttp_ws_options_t options{};
 };
 
@@ -133,8 +133,8 @@ struct websocket_route final : route_base {
         websocket_route &self = of(user);
         request req(native);
         try {
-            reply answer(res);
-            return !self.handlers.upgrade || self.handlers.upgrade(req, answer) ? UVHTTP_NEXT : UVHTTP_STOP;
+            reply refusal(res);
+            return !self.handlers.upgrade || self.handlers.upgrade(req, refusal) ? UVHTTP_NEXT : UVHTTP_STOP;
         } catch (...) {
             fail(res, self.owner.caught(std::current_exception(), req));
             return UVHTTP_STOP;
@@ -157,7 +157,7 @@ struct websocket_route final : route_base {
         of(user).call(ws, of(user).handlers.stop);
     }
 
-    /* What it is registered with: copied by the library. */
+    /* The handlers for registration, which the library copies. */
     uvhttp_ws_handlers_t native() const noexcept {
         uvhttp_ws_handlers_t made{};
         made.on_upgrade = on_upgrade;

@@ -2,7 +2,7 @@
 #include <string.h>
 #include <uvhttp/str.h>
 
-/* Where the string goes; `size` counts on when there is no room left. */
+/* The buffer of the result. `size` also counts bytes beyond its capacity. */
 typedef struct sink {
     char *buffer;
     size_t capacity, size;
@@ -14,9 +14,9 @@ static void put(sink_t *sink, const char *bytes, size_t size) {
     sink->size += size;
 }
 
-/* The bytes of the character that begins here, 1..4. When it is malformed, *valid is false and the result is its
- * maximal part: the longest piece that a character could begin with, at least a byte (Unicode 15, table 3-7 and
- * section 3.9). */
+/* Returns the bytes of the character at `text`, 1..4. If it is malformed, *valid is false and the result is its maximal
+ * part: the longest piece that a character could start with, at least a byte (Unicode 15, table 3-7 and section 3.9).
+ */
 static size_t next_character(const uint8_t *text, size_t size, bool *valid) {
     uint8_t first = text[0], low = 0x80, high = 0xbf;
     size_t length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;

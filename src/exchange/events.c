@@ -1,5 +1,5 @@
-/* Owns: event streams (include/uvhttp/events.h): a deferred response that is begun once, and what other threads have on
- * its way to the loop. May include: as exchange.h. */
+/* Owns: event streams (include/uvhttp/events.h): a deferred response that is begun once, and messages of any thread to
+ * its loop. May include: as exchange.h. */
 #include <uvhttp/events.h>
 
 #include <stdatomic.h>
@@ -20,8 +20,8 @@ struct uvhttp_events {
     atomic_uint count;   /* all references: those, one of the response until it is done, and those of messages */
     atomic_bool closing; /* the application has ended it */
     atomic_bool ended;
-    atomic_uint_fast64_t on_way; /* bytes in messages to the loop */
-    uvhttp_deferred_t *stream;   /* one reference */
+    atomic_uint_fast64_t in_transit; /* bytes in messages to the loop */
+    uvhttp_deferred_t *stream;       /* one reference */
     uint64_t queue_max;
     uint32_t heartbeat_ms;
     bool slow;            /* loop's thread */
@@ -52,8 +52,8 @@ static void wait_for_heartbeat(uvhttp_events_t *events) {
         (void)uvhttp_timer_start(&events->timer, events->heartbeat_ms, beat, events);
 }
 
-/* Text that the client gets now, or later if it is slow. A client that is too slow is cut off: it gets no end that it
- * could take for one of the application's. */
+/* Sends or queues text. A client that is too slow is cut off, without an end that it could mistake for one of the
+ * application's. */
 static void write_text(uvhttp_events_t *events, uvhttp_response_t *res, const char *text, size_t size) {
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
     if (events->slow || !exchange->protocol || !exchange->outgoing) return;
@@ -114,7 +114,7 @@ static void run_begin(uvhttp_response_t *res, void *user) {
 static void run_send(uvhttp_response_t *res, void *user) {
     event_text_t *message = user;
     uvhttp_events_t *events = message->events;
-    atomic_fetch_sub(&events->on_way, message->size);
+    atomic_fetch_sub(&events->in_transit, message->size);
     if (res && !atomic_load(&events->ended)) write_text(events, res, message->text, message->size);
     uvhttp__free(message);
     unref(events);
@@ -153,14 +153,14 @@ static char *put_line(char *at, const char *name, uvhttp_str_t value) {
     return at;
 }
 
-/* Up to the next line break, which is taken off *rest, too; *more says whether there was one. */
+/* Removes a line with its line break from *rest, and returns it without. *more: whether there was a line break. */
 static uvhttp_str_t next_line(uvhttp_str_t *rest, bool *more) {
     uvhttp_str_t line = {rest->data, 0};
     while (line.size < rest->size && rest->data[line.size] != '\n' && rest->data[line.size] != '\r') line.size++;
-    size_t taken = line.size;
-    *more = taken < rest->size;
-    if (*more) taken += taken + 1 < rest->size && memcmp(rest->data + taken, "\r\n", 2) == 0 ? 2 : 1;
-    *rest = (uvhttp_str_t){rest->data + taken, rest->size - taken};
+    size_t consumed = line.size;
+    *more = consumed < rest->size;
+    if (*more) consumed += consumed + 1 < rest->size && memcmp(rest->data + consumed, "\r\n", 2) == 0 ? 2 : 1;
+    *rest = (uvhttp_str_t){rest->data + consumed, rest->size - consumed};
     return line;
 }
 
@@ -210,9 +210,10 @@ int uvhttp_events_send(uvhttp_events_t *events, const uvhttp_event_t *event) {
     message->size = put_event(message->text, event);
     size_t sent = message->size; /* the message is the loop's from `post` on */
     int status = UVHTTP_E_LIMIT;
-    if (atomic_fetch_add(&events->on_way, sent) + sent <= events->queue_max) status = post(events, run_send, message);
+    if (atomic_fetch_add(&events->in_transit, sent) + sent <= events->queue_max)
+        status = post(events, run_send, message);
     if (status == UVHTTP_OK) return UVHTTP_OK;
-    atomic_fetch_sub(&events->on_way, sent);
+    atomic_fetch_sub(&events->in_transit, sent);
     uvhttp__free(message);
     return status;
 }
@@ -256,7 +257,7 @@ static uvhttp_events_t *new_events(const uvhttp_events_options_t *options) {
     return events;
 }
 
-/* The client gets an error, and on_done frees the rest. */
+/* The client gets 500, and on_done frees the rest. */
 static void abandon(uvhttp_events_t *events) {
     uvhttp_deferred_t *stream = events->stream;
     events->stream = NULL;
@@ -286,7 +287,7 @@ int uvhttp_events_open_sized(uvhttp_response_t *res, const uvhttp_events_options
     if (!made) return UVHTTP_E_NOMEM;
     made->stream = uvhttp_response_defer(res);
     int status = made->stream ? uvhttp_response_on_done(res, on_done, made) : UVHTTP_E_NOMEM;
-    if (status != UVHTTP_OK) { /* nobody has heard of it: the client gets an error when the handle goes */
+    if (status != UVHTTP_OK) { /* no reference exists yet: releasing the handle gives the client 500 */
         uvhttp_deferred_release(made->stream);
         uvhttp__free(made);
         return status;

@@ -89,6 +89,12 @@ class Types(unittest.TestCase):
     def test_a_field_at_the_end_of_a_struct_with_a_size_is_let_through(self):
         self.let_through("const char *third;", "const char *third; int fourth;")
 
+    def test_a_field_at_the_end_is_let_through_with_a_tag_that_ends_in_s(self):
+        tagged = BEFORE.replace("struct uvhttp_options {", "struct uvhttp_options_s {")
+        longer = tagged.replace("const char *third;", "const char *third; int fourth;")
+        code, text = check_abi.compare(tagged, longer, GROWING, "libuvhttp.so.0.2")
+        self.assertEqual(code, 0, text)
+
     def test_an_enumerator_at_the_end_is_let_through(self):
         self.let_through("UVHTTP_ONE, UVHTTP_TWO", "UVHTTP_ONE, UVHTTP_TWO, UVHTTP_THREE")
 
@@ -108,6 +114,11 @@ class Structs(unittest.TestCase):
 
     def test_options_without_their_size_are_found(self):
         self.found("const uvhttp_options_t *options, size_t options_size,", "const uvhttp_options_t *options,", "there is no size_t options_size")
+
+    def test_a_tag_that_ends_in_s_is_the_same_struct(self):
+        text = BEFORE.replace("struct uvhttp_options {", "struct uvhttp_options_s {")
+        self.assertEqual(self.problems(text), [])
+        self.assertIn("there is no size_t options_size", "".join(self.problems(text.replace("options, size_t options_size,", "options,"))))
 
     def test_options_by_value_are_found(self):
         self.found("uvhttp_thing_log(uvhttp_thing_t *thing,", "uvhttp_thing_log(uvhttp_options_t thing,", "passed by value")

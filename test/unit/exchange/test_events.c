@@ -152,9 +152,9 @@ static void test_wrong_options_are_refused(void **state) {
         serving_t *serving = start(state);
         serving_start(serving);
         int fd = ask_for(serving, "/events");
-        client_response_t *answer = client_read(fd);
-        assert_int_equal(answer->status, 500);
-        assert_string_equal(answer->body, "UVHTTP_E_INVALID");
+        client_response_t *response = client_read(fd);
+        assert_int_equal(response->status, 500);
+        assert_string_equal(response->body, "UVHTTP_E_INVALID");
         assert_null(atomic_load(&stream));
         serving_leave(serving, fd);
         uvhttp_server_free(serving->server);
@@ -257,7 +257,7 @@ static void test_close_ends_the_stream_behind_what_was_sent(void **state) {
     expect_chunk(fd, "data: last\n\n");
     expect_last_chunk(fd);
     end_with(UVHTTP_OK);
-    client_send_text(fd, GET("/nowhere")); /* the connection goes on */
+    client_send_text(fd, GET("/nowhere")); /* the connection continues */
     client_read_last(fd, 404);
 }
 

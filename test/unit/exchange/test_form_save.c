@@ -81,7 +81,7 @@ static void save_form(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
     uvhttp_response_text(res, 200, text);
 }
 
-/* What on_progress has been told of one body: whether the bytes only grow, and the last. */
+/* What on_progress was called with for one body: whether the bytes only grow, and the last. */
 typedef struct progress {
     unsigned calls;
     bool grows;
@@ -226,7 +226,7 @@ static void test_a_large_file_is_the_same_on_disk(void **state) {
     check_a_large_file(start(state), "/form", "/body");
 }
 
-/* Each piece is sent when the one before has been told. */
+/* Each piece is sent when the callback has reported the one before. */
 static void test_progress_follows_the_client(void **state) {
     serving_t *serving = start(state);
     int fd = client_ask(serving, "PUT /body HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");

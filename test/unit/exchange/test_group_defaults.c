@@ -26,9 +26,9 @@ static int defaults(uvhttp_group_t *group, uvhttp_route_options_t options) {
 static void expect(const serving_t *serving, const char *request, int status, const char *body) {
     int fd = client_connect(serving->port);
     client_send_text(fd, request);
-    client_response_t *answer = client_read(fd);
-    assert_int_equal(answer->status, status);
-    if (body) assert_string_equal(answer->body, body);
+    client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, status);
+    if (body) assert_string_equal(response->body, body);
     close(fd);
 }
 
