@@ -76,7 +76,8 @@ static const naive_route_t *naive_match(const naive_route_t *routes, size_t coun
     for (size_t i = 0; i < count; ++i) {
         char fit[SEGMENT_MAX + 1];
         if (!naive_fit(routes[i].pattern, path, fit)) continue;
-        *allow |= 1u << UVHTTP_OPTIONS | 1u << routes[i].method;
+        *allow |= 1u << UVHTTP_OPTIONS;
+        if (routes[i].method != UVHTTP_ANY) *allow |= 1u << routes[i].method; /* with ANY it is never asked for */
         if (routes[i].method == UVHTTP_GET) *allow |= 1u << UVHTTP_HEAD;
         int takes = naive_takes(routes[i].method, method);
         if (!takes) continue;
