@@ -184,13 +184,18 @@ uvhttp_group_t *uvhttp_group_group(uvhttp_group_t *group, const char *prefix) {
     return uvhttp__group_new(group, prefix);
 }
 
+/* What the program gave, in a struct of the library's own size. */
+static int read_options(uvhttp__router_t *router, const uvhttp_route_options_t *given, size_t given_size,
+                        uvhttp_route_options_t *full) {
+    if (uvhttp__sized_read(full, sizeof *full, given, given_size)) return UVHTTP_OK;
+    return uvhttp__router_fail(router, UVHTTP_E_UNSUPPORTED, "route options: " UVHTTP__SIZED_NEWER);
+}
+
 int uvhttp_group_defaults_sized(uvhttp_group_t *group, const uvhttp_route_options_t *defaults, size_t defaults_size) {
     uvhttp_route_options_t full;
     if (!group) return UVHTTP_E_INVALID;
-    if (!uvhttp__sized_read(&full, sizeof full, defaults, defaults_size))
-        return uvhttp__router_fail(uvhttp__group_router(group), UVHTTP_E_UNSUPPORTED,
-                                   "group defaults: " UVHTTP__SIZED_NEWER);
-    return uvhttp__group_set_defaults(group, &full);
+    int status = read_options(uvhttp__group_router(group), defaults, defaults_size, &full);
+    return status == UVHTTP_OK ? uvhttp__group_set_defaults(group, &full) : status;
 }
 
 int uvhttp_use(uvhttp_server_t *server, uvhttp_middleware_t middleware) {
@@ -208,10 +213,8 @@ int uvhttp_route_use(uvhttp_route_t *route, uvhttp_middleware_t middleware) {
 int uvhttp_route_options_sized(uvhttp_route_t *route, const uvhttp_route_options_t *options, size_t options_size) {
     uvhttp_route_options_t full;
     if (!route) return UVHTTP_E_INVALID;
-    if (!uvhttp__sized_read(&full, sizeof full, options, options_size))
-        return uvhttp__router_fail(uvhttp__route_router(route), UVHTTP_E_UNSUPPORTED,
-                                   "route options: " UVHTTP__SIZED_NEWER);
-    int status = uvhttp__route_set_options(route, &full);
+    int status = read_options(uvhttp__route_router(route), options, options_size, &full);
+    if (status == UVHTTP_OK) status = uvhttp__route_set_options(route, &full);
     return status == UVHTTP_OK ? uvhttp__exec_check(route) : status;
 }
 
