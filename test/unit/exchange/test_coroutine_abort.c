@@ -125,7 +125,7 @@ static int wait_for_response(const char *address) {
     char url[96];
     uvhttp_client_response_t *response;
     snprintf(url, sizeof url, "http://%s/", address);
-    int status = uvhttp_coro_request(&(uvhttp_client_request_t){.url = url, .timeout_ms = UINT32_MAX}, &response);
+    int status = uvhttp_coro_request(&(uvhttp_client_request_t){.url = url, .timeout_ms = UVHTTP_NEVER}, &response);
     if (response) abort();
     return status;
 }

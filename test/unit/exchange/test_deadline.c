@@ -22,7 +22,7 @@ static void test_a_slow_body_is_408_and_that_of_a_route_without_limit_is_not(voi
     serving->config.body_timeout = 1;
     serving->config.min_receive_rate = 1000;
     serving->config.rate_grace = 2;
-    streaming_start(serving, (uvhttp_route_options_t){.body_timeout = UINT32_MAX});
+    streaming_start(serving, (uvhttp_route_options_t){.body_timeout = UVHTTP_NEVER});
     int fd = client_ask(serving, HEAD("Content-Length: 6\r\n") "x");
     client_read_last(fd, 408);
     assert_int_equal(counter(serving, "timeouts_body"), 0);

@@ -146,7 +146,7 @@ static void test_what_is_no_event_is_refused(void **state) {
 
 static void test_wrong_options_are_refused(void **state) {
     static const uvhttp_events_options_t wrong[] = {
-        {.heartbeat_ms = 86400001}, {.queue_max = 1023}, {.heartbeat_ms = UINT32_MAX - 1}};
+        {.heartbeat_ms = 86400001}, {.queue_max = 1023}, {.heartbeat_ms = UVHTTP_NEVER - 1}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         options = wrong[i];
         serving_t *serving = start(state);

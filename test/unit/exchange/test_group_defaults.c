@@ -145,7 +145,7 @@ static void test_a_route_may_lift_the_time_limit_of_its_group(void **state) {
     assert_int_equal(defaults(group, (uvhttp_route_options_t){.response_timeout_ms = 20}), UVHTTP_OK);
     uvhttp_group_get(group, "/hasty", respond_later, NULL);
     uvhttp_route_t *route = uvhttp_group_get(group, "/patient", respond_later, NULL);
-    assert_int_equal(uvhttp_route_options(route, &(uvhttp_route_options_t){.response_timeout_ms = UINT32_MAX}),
+    assert_int_equal(uvhttp_route_options(route, &(uvhttp_route_options_t){.response_timeout_ms = UVHTTP_NEVER}),
                      UVHTTP_OK);
     serving_start(serving);
     expect(serving, GET("/g/hasty"), 503, NULL);
