@@ -32,7 +32,7 @@ readelf -d "$prefix/lib/libuvhttp.so" | grep -qF "[libuvhttp.so.$series]" || fai
 ! nm -D --defined-only "$prefix/lib/libuvhttp.so" | grep ' [TDBRV] ' | grep -vF "@@UVHTTP_$series" || fail "symbols without version"
 
 echo "licence, docs and examples"
-for file in LICENSE README.md CHANGELOG.md SECURITY.md docs/tls.md examples/hello.c; do
+for file in LICENSE README.md CHANGELOG.md SECURITY.md docs/guide/tls.md examples/hello.c; do
     [ -s "$prefix/share/doc/uvhttp/$file" ] || fail "$file is not installed"
 done
 ! readelf -d "$prefix/lib/libuvhttp.so" | grep -E 'RPATH|RUNPATH' || fail "the shared library has a run path"
