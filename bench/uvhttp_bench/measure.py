@@ -154,11 +154,7 @@ def _said_of_probe(scenario: Scenario, answer: Answer) -> counts.Said:
 
 
 def first_response(target: Target, scenario: Scenario, running: Running, made: Workspace) -> First:
-<<<<<<< HEAD
     """A wrong first response ends the run before it costs time."""
-=======
-    """A wrong first answer ends the run before it costs time."""
->>>>>>> 601ce5654dfdf693d4eec57d87bbc297d507e94f
     if scenario.scheme not in ("http", "https"):
         return First()
     answer, check = _checked("before", target, scenario, running, made)

@@ -70,7 +70,8 @@ static void read_piece(uvhttp__http2_t *http2, const char *data, size_t size, ui
         if (out->code != UVHTTP_OK) break;
         bool is_cut = event.type == UVHTTP__HTTP2_EVENT_DATA && !event.end;
         if (event.data.size > 0) mix(out, event.data.data, event.data.size);
-        if (!is_cut) mix_number(out, (uint64_t)event.error << 8 | event.type);
+        bool has_error = event.type == UVHTTP__HTTP2_EVENT_RESET || event.type == UVHTTP__HTTP2_EVENT_GOAWAY;
+        if (!is_cut) mix_number(out, (has_error ? (uint64_t)event.error << 8 : 0) | event.type);
         if (event.stream) own(http2, &event, rules);
         take_control(http2, out);
         if (!is_cut) send_bodies(http2, out);
