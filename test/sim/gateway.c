@@ -45,7 +45,7 @@ static bool check_origin(const gate_t *gate, int status, const uvhttp_client_res
     }
     uvhttp_str_t body = uvhttp_client_response_body(response),
                  tag = uvhttp_client_response_header(response, "X-Origin");
-    if (port != SIM_ORIGIN_WHOLE) sim_fail("a broken response to %x is taken for a whole one", gate->tag);
+    if (port != SIM_ORIGIN_WHOLE) sim_fail("a broken response to %x is accepted as a complete one", gate->tag);
     if (uvhttp_client_response_status(response) != 200 || body.size != gate->size || tag.size == 0 ||
         strtoul(tag.data, NULL, 16) != gate->tag)
         sim_fail("the other server's response to %x has %zu bytes", gate->tag, body.size);
