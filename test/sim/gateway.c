@@ -18,15 +18,10 @@ typedef struct gate {
 
 static atomic_uint gates_open;
 
-static uint32_t number(const uvhttp_request_t *req, const char *name, int base) {
-    uvhttp_str_t text = uvhttp_request_param(req, name);
-    char copy[16] = "";
-    memcpy(copy, text.data, text.size < sizeof copy ? text.size : sizeof copy - 1);
-    return (uint32_t)strtoul(copy, NULL, base);
-}
-
 static gate_t read_gate(const uvhttp_request_t *req) {
-    return (gate_t){.tag = number(req, "tag", 16), .size = number(req, "size", 10), .ms = number(req, "ms", 10)};
+    return (gate_t){.tag = sim_request_number(req, "tag", 16),
+                    .size = sim_request_number(req, "size", 10),
+                    .ms = sim_request_number(req, "ms", 10)};
 }
 
 static void put_url(const gate_t *gate, char *url, size_t size) {
