@@ -38,7 +38,7 @@ static NOINLINE void route_otherwise(uvhttp__exchange_t *exchange) {
         exchange->cursor.unrouted = (uvhttp__unrouted_t){.allow = (uint16_t)match.allow, .why = (int16_t)why};
 }
 
-/* Returns the route, which is exchange->way.route. */
+/* Returns the route, which is exchange->cursor.route. */
 static inline const uvhttp_route_t *route(uvhttp__exchange_t *exchange) {
     const uvhttp_route_t *found = uvhttp__router_find(exchange->loop->service->router, &exchange->request);
     if (UNLIKELY(!found)) {

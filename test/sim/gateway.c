@@ -18,15 +18,10 @@ typedef struct gate {
 
 static atomic_uint gates_open;
 
-static uint32_t number(const uvhttp_request_t *req, const char *name, int base) {
-    uvhttp_str_t text = uvhttp_request_param(req, name);
-    char copy[16] = "";
-    memcpy(copy, text.data, text.size < sizeof copy ? text.size : sizeof copy - 1);
-    return (uint32_t)strtoul(copy, NULL, base);
-}
-
 static gate_t read_gate(const uvhttp_request_t *req) {
-    return (gate_t){.tag = number(req, "tag", 16), .size = number(req, "size", 10), .ms = number(req, "ms", 10)};
+    return (gate_t){.tag = sim_request_number(req, "tag", 16),
+                    .size = sim_request_number(req, "size", 10),
+                    .ms = sim_request_number(req, "ms", 10)};
 }
 
 static void put_url(const gate_t *gate, char *url, size_t size) {
@@ -45,7 +40,7 @@ static bool check_origin(const gate_t *gate, int status, const uvhttp_client_res
     }
     uvhttp_str_t body = uvhttp_client_response_body(response),
                  tag = uvhttp_client_response_header(response, "X-Origin");
-    if (port != SIM_ORIGIN_WHOLE) sim_fail("a broken response to %x is taken for a whole one", gate->tag);
+    if (port != SIM_ORIGIN_WHOLE) sim_fail("a broken response to %x is accepted as a complete one", gate->tag);
     if (uvhttp_client_response_status(response) != 200 || body.size != gate->size || tag.size == 0 ||
         strtoul(tag.data, NULL, 16) != gate->tag)
         sim_fail("the other server's response to %x has %zu bytes", gate->tag, body.size);

@@ -29,7 +29,7 @@ typedef struct call {
     bool paused, sized;
 } call_t;
 
-static uint32_t number(const uvhttp_request_t *req, const char *name, int base) {
+uint32_t sim_request_number(const uvhttp_request_t *req, const char *name, int base) {
     uvhttp_str_t text = uvhttp_request_param(req, name);
     char copy[16] = "";
     memcpy(copy, text.data, text.size < sizeof copy ? text.size : sizeof copy - 1);
@@ -37,7 +37,9 @@ static uint32_t number(const uvhttp_request_t *req, const char *name, int base) 
 }
 
 static call_t read_call(const uvhttp_request_t *req) {
-    return (call_t){.tag = number(req, "tag", 16), .size = number(req, "size", 10), .ms = number(req, "ms", 10)};
+    return (call_t){.tag = sim_request_number(req, "tag", 16),
+                    .size = sim_request_number(req, "size", 10),
+                    .ms = sim_request_number(req, "ms", 10)};
 }
 
 static void set_tag(uvhttp_response_t *res, uint32_t tag) {
@@ -164,7 +166,7 @@ static void on_defer(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
 
 /* While the body comes, which nobody wants. */
 static void on_early(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    if (number(req, "ms", 10) > 0)
+    if (sim_request_number(req, "ms", 10) > 0)
         on_defer(req, res, user);
     else
         on_mem(req, res, user);
@@ -424,12 +426,6 @@ static uvhttp_flow_t wait_first(uvhttp_request_t *req, uvhttp_response_t *res, v
 /* --- WebSocket --- */
 
 /* What a message asks for: its tag, the size of the response, and bytes that are checked. */
-static uint32_t number_at(const char *data) {
-    uint32_t number = 0;
-    for (int i = 0; i < 4; i++) number |= (uint32_t)(unsigned char)data[i] << 8 * i;
-    return number;
-}
-
 static void respond_buffered(uvhttp_ws_t *ws, uint32_t tag, uint32_t size) {
     char *body = malloc(size + 1);
     sim_fill(body, tag, 0, size);
@@ -478,7 +474,7 @@ static void on_ws_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *us
     pause_t *pause = uvhttp_ws_data(ws);
     if (message.type != UVHTTP_WS_BINARY || message.size < 8) sim_fail("a message of %zu bytes", message.size);
     if (pause->paused) sim_fail("a message of a connection that is paused");
-    uint32_t tag = number_at(message.data), size = number_at(message.data + 4);
+    uint32_t tag = sim_get32(message.data), size = sim_get32(message.data + 4);
     check(message.data + 8, message.size - 8, tag, 0);
     if (tag % 3 == 0)
         respond_streamed(ws, tag, size);

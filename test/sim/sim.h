@@ -52,6 +52,15 @@ static inline unsigned char sim_byte(uint32_t tag, uint64_t offset) {
 void sim_fill(char *out, uint32_t tag, uint64_t offset, size_t size);
 /* Index of the first byte that is not what it should be; size: none. */
 size_t sim_mismatch(const char *data, uint32_t tag, uint64_t offset, size_t size);
+/* Numbers of messages, the lowest byte first. */
+static inline void sim_put32(char *out, uint32_t number) {
+    for (int i = 0; i < 4; i++) out[i] = (char)(number >> 8 * i);
+}
+static inline uint32_t sim_get32(const char *data) {
+    uint32_t number = 0;
+    for (int i = 0; i < 4; i++) number |= (uint32_t)(unsigned char)data[i] << 8 * i;
+    return number;
+}
 /* What a client sends has another tag than what it gets. */
 #define SIM_REQUEST_TAG(tag) ((tag) ^ 0x80000000u)
 
@@ -149,7 +158,10 @@ void sim_access_log_check(bool complete);
 /* --- server.c: the server that is tested --- */
 
 struct uvhttp_server;
+struct uvhttp_request;
 struct uvhttp_server *sim_server_new(uint64_t seed);
+/* A parameter of the path. */
+uint32_t sim_request_number(const struct uvhttp_request *req, const char *name, int base);
 void sim_server_check_end(struct uvhttp_server *server);
 void sim_server_check_log(void);
 /* Allocations fail on purpose in this run. */

@@ -16,17 +16,13 @@ typedef struct publication {
     char data[]; /* tag, size, bytes of the tag */
 } publication_t;
 
-static void put_number(char *out, uint32_t number) {
-    for (int i = 0; i < 4; i++) out[i] = (char)(number >> 8 * i);
-}
-
 static publication_t *publication_new(uint32_t tag, uint32_t size) {
     publication_t *publication = malloc(sizeof *publication + 8 + size);
     if (!publication) abort();
     publication->server = sim_server;
     publication->size = 8 + (size_t)size;
-    put_number(publication->data, tag);
-    put_number(publication->data + 4, size);
+    sim_put32(publication->data, tag);
+    sim_put32(publication->data + 4, size);
     sim_fill(publication->data + 8, tag, 0, size);
     return publication;
 }
@@ -68,14 +64,12 @@ static void on_open(uvhttp_ws_t *ws, void *user) {
 
 static void on_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
     (void)user;
-    uint32_t numbers[2] = {0};
     if (message.type != UVHTTP_WS_BINARY || message.size < 8) sim_fail("a message of %zu bytes", message.size);
-    for (size_t i = 0; i < 8; i++)
-        numbers[i / 4] |= (uint32_t)(unsigned char)((const char *)message.data)[i] << 8 * (i % 4);
-    int status = publish(ws, numbers[0], publication_new(numbers[0], numbers[1]));
+    const uint32_t tag = sim_get32(message.data), size = sim_get32(message.data + 4);
+    int status = publish(ws, tag, publication_new(tag, size));
     bool excused =
         sim_failing || status == UVHTTP_E_WORK_CANCELLED || status == UVHTTP_E_WORK_FULL || status == UVHTTP_E_STATE;
-    if (status != UVHTTP_OK && !excused) sim_fail("publication %x: %s", numbers[0], uvhttp_error_name(status));
+    if (status != UVHTTP_OK && !excused) sim_fail("publication %x: %s", tag, uvhttp_error_name(status));
     if (status != UVHTTP_OK) uvhttp_ws_close(ws, UVHTTP_WS_INTERNAL_ERROR, NULL);
 }
 

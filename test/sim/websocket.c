@@ -59,10 +59,6 @@ static size_t put_frame(client_t *client, char *out, unsigned first, const char 
     return (size_t)(at - (unsigned char *)out);
 }
 
-static void put_number(char *out, uint32_t number) {
-    for (int i = 0; i < 4; i++) out[i] = (char)(number >> 8 * i);
-}
-
 /* The tag, the size of the response, and `body` bytes of what this client sends, in some frames. */
 void sim_ws_message(client_t *client, const op_t *op) {
     const request_t *request = next_request(client, op->size);
@@ -70,8 +66,8 @@ void sim_ws_message(client_t *client, const op_t *op) {
     size_t size = 8 + (size_t)op->body;
     char *message = malloc(size);
     if (!message) abort();
-    put_number(message, request->tag);
-    put_number(message + 4, op->size);
+    sim_put32(message, request->tag);
+    sim_put32(message + 4, op->size);
     sim_fill(message + 8, SIM_REQUEST_TAG(request->tag), 0, op->body);
     start_out(client, size + 16 * (size_t)op->frames);
     for (size_t done = 0, frame = 0; frame < op->frames; frame++) {
@@ -138,16 +134,10 @@ static void control_ended(client_t *client) {
     }
 }
 
-static uint32_t number_at(const char *data) {
-    uint32_t number = 0;
-    for (int i = 0; i < 4; i++) number |= (uint32_t)(unsigned char)data[i] << 8 * i;
-    return number;
-}
-
 /* Its tag says who has published it, and which of his it is. */
 static void publication_ended(client_t *client) {
     frames_t *frames = &client->frames;
-    uint32_t tag = number_at(frames->publication), size = number_at(frames->publication + 4);
+    uint32_t tag = sim_get32(frames->publication), size = sim_get32(frames->publication + 4);
     uint32_t publisher = (tag - 0x1000) >> 8, number = tag & 0xff;
     if (frames->message_at < 8 || frames->message_at - 8 != size || publisher >= CLIENTS_MAX || number >= REQUESTS_MAX)
         sim_fail("client %u: a publication %x of %u bytes with %llu", client->id, tag, size,
@@ -231,7 +221,7 @@ static void take_payload(client_t *client, const char *data, size_t size) {
     }
     for (; frames->topic && size > 0 && frames->message_at < 8; data++, size--)
         frames->publication[frames->message_at++] = *data;
-    uint32_t tag = frames->topic ? number_at(frames->publication) : client->requests[client->answered].tag;
+    uint32_t tag = frames->topic ? sim_get32(frames->publication) : client->requests[client->answered].tag;
     uint64_t at = frames->message_at - (frames->topic ? 8 : 0);
     size_t wrong = size > 0 ? sim_mismatch(data, tag, at, size) : size;
     if (wrong < size)
