@@ -78,7 +78,9 @@ namespace uvhttp {
     X(tls_client_crl)                                                                                                  \
     X(tls_alpn)                                                                                                        \
     X(spool_directory)                                                                                                 \
-    X(tcp_congestion_control)
+    X(tcp_congestion_control)                                                                                          \
+    X(admin)                                                                                                           \
+    X(admin_token)
 #define UVHTTP_HPP_PERFORMANCE(X)                                                                                      \
     X(performance_mode)                                                                                                \
     X(log_level)                                                                                                       \
@@ -109,11 +111,13 @@ struct config {
     if (performance.name) to.performance.name = *performance.name;
         UVHTTP_HPP_PERFORMANCE(UVHTTP_HPP_FIELD)
 #undef UVHTTP_HPP_FIELD
-        /* A text that is too long becomes one that uvhttp_server_new refuses. */
+        /* A text that is too long becomes one that uvhttp_server_new refuses. Its origin is this code, no option. */
+        const uvhttp_config_origins_t origins = to.origins;
 #define UVHTTP_HPP_FIELD(name)                                                                                         \
     if (name && uvhttp_server_config_set(&to, #name, name, nullptr, 0) != 0) to.name[0] = '\n';
         UVHTTP_HPP_TEXTS(UVHTTP_HPP_FIELD)
 #undef UVHTTP_HPP_FIELD
+        to.origins = origins;
     }
 
     uvhttp_server_config_t native() const noexcept {

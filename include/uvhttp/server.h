@@ -26,6 +26,27 @@ typedef enum uvhttp_engine {
 } uvhttp_engine_t;
 
 #define UVHTTP_CONFIG_TEXT_SIZE 1024 /**< bytes of a text in the configuration, including its NUL */
+#define UVHTTP_CONFIG_FIELDS_MAX 160 /**< maximum of fields in the configuration */
+
+/** Where the value of a field comes from. */
+typedef enum uvhttp_config_source {
+    UVHTTP_CONFIG_FROM_DEFAULT,
+    UVHTTP_CONFIG_FROM_FILE,        /**< uvhttp_server_config_load */
+    UVHTTP_CONFIG_FROM_ENVIRONMENT, /**< uvhttp_server_config_env */
+    UVHTTP_CONFIG_FROM_OPTION,      /**< uvhttp_server_config_set */
+    UVHTTP_CONFIG_FROM_CODE         /**< the program wrote to the structure */
+} uvhttp_config_source_t;
+
+/** Where the fields of a configuration were set: written by the functions that set fields, read by
+ * uvhttp_server_config_explain. Copied with the configuration. Programs do not use its members. */
+typedef struct uvhttp_config_origins {
+    char file[256]; /**< the last file that was loaded */
+    struct {
+        uint32_t value;  /**< a hash: a different value was written by the program later */
+        uint16_t line;   /**< of the file; 0: not known */
+        uint16_t source; /**< uvhttp_config_source_t */
+    } fields[UVHTTP_CONFIG_FIELDS_MAX];
+} uvhttp_config_origins_t;
 
 /** Initialise it with uvhttp_server_config_default, then change single fields. Sizes are in bytes. Times are in
  * seconds, unless the name ends in _ms. 0 disables a time limit. uvhttp_server_new refuses a value out of range with a
@@ -163,6 +184,17 @@ typedef struct uvhttp_server_config {
                                              connection is closed */
     uint32_t http2_resets_max; /**< resets of open requests on one connection, by either side, minus completed
                                   responses, 1..1,000,000; default 200; above: the connection is closed */
+
+    /* The admin listener (docs/guide/admin.md). */
+    char admin[UVHTTP_CONFIG_TEXT_SIZE]; /**< address of the admin listener: dashboard, metrics, health and control.
+                                            "host:port" or "unix:/path"; "" (default): none. A Unix socket is created
+                                            with mode 0600. Other addresses than those of loopback need admin_token:
+                                            else listen returns UVHTTP_E_CONFIG */
+    char admin_token[UVHTTP_CONFIG_TEXT_SIZE]; /**< secret that admin requests must send as "Authorization: Bearer
+                                                  TOKEN", 16..512 characters of [A-Za-z0-9._~+/-] with "=" at the end.
+                                                  "" (default): none. No function of this header shows it */
+
+    uvhttp_config_origins_t origins; /**< where the fields were set */
 } uvhttp_server_config_t;
 
 UVHTTP_EXPORT void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_size);
@@ -191,11 +223,31 @@ UVHTTP_EXPORT int uvhttp_server_config_load(uvhttp_server_config_t *config, cons
 UVHTTP_EXPORT int uvhttp_server_config_env(uvhttp_server_config_t *config, char *message, size_t size);
 /** Calls `each` for every field, for --help or to print the configuration. Arguments: the name, the mapping that
  * contains it ("performance") or NULL, the value in *config, and the expected range ("0..604800 seconds"). The texts
- * are valid during the call. *config must pass uvhttp_server_config_check. */
+ * are valid during the call. The value of a secret that is set is "***". *config must pass uvhttp_server_config_check.
+ */
 UVHTTP_EXPORT void uvhttp_server_config_fields(const uvhttp_server_config_t *config,
                                                void (*each)(const char *name, const char *group, const char *value,
                                                             const char *expected, void *user),
                                                void *user);
+/** A field of a configuration as uvhttp_server_config_explain shows it. Later versions append members. */
+typedef struct uvhttp_config_setting {
+    const char *name;
+    const char *group;             /**< the mapping of a file that contains it ("performance"), or NULL */
+    const char *value;             /**< of a secret that is set: "***" */
+    const char *initial;           /**< the default */
+    const char *expected;          /**< the range: "0..604800 seconds" */
+    const char *origin;            /**< "default", "server.yaml:12", "UVHTTP_KEEPALIVE_TIMEOUT", "option" or "code" */
+    const char *enforced_by;       /**< what happens at this value, and which counter shows it */
+    uvhttp_config_source_t source; /**< the kind of origin */
+    bool live;                     /**< uvhttp_server_reload applies it; others need a restart */
+} uvhttp_config_setting_t;
+
+/** Calls `each` for every field with its value, where that comes from, and what enforces it. A value that the program
+ * wrote to the structure itself comes from "code" if it is not the default. The texts are valid during the call.
+ * *config must pass uvhttp_server_config_check. Any thread. */
+UVHTTP_EXPORT void uvhttp_server_config_explain(const uvhttp_server_config_t *config,
+                                                void (*each)(const uvhttp_config_setting_t *setting, void *user),
+                                                void *user);
 /** Checks all fields. Result and message are those of uvhttp_server_config_set. */
 UVHTTP_EXPORT int uvhttp_server_config_check(const uvhttp_server_config_t *config, char *message, size_t size);
 

@@ -25,6 +25,7 @@ typedef struct field {
     const char *const *words; /* of a WORD */
     const char *initial_text; /* of a TEXT; NULL: none */
     bool live;                /* a server that runs takes it, too (uvhttp_server_reload) */
+    bool secret;              /* its value is not shown */
 } field_t;
 
 static const char *const clients_words[] = {"any", "verify", "require"};
@@ -126,9 +127,11 @@ static const field_t fields[] = {
     BYTES(http2_connection_window, 1 << 20, 65535, 1 << 20),
     BYTES64(http2_connection_memory_max, 1 << 20, 65536, UINT32_MAX),
     NUMBER(http2_resets_max, 200, 1, 1000000),
+    {"admin", TEXT, AT(admin), 0, 0, 0, .unit = "host:port, or unix:/path"},
+    {"admin_token", TEXT, AT(admin_token), 0, 0, 0, .unit = "text of at most 1023 bytes", .secret = true},
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
-static_assert(FIELD_COUNT <= UVHTTP__CONFIG_FIELDS_MAX, "room for every field");
+static_assert(FIELD_COUNT <= UVHTTP__CONFIG_FIELDS_MAX, "capacity for every field");
 
 /* Structures inside the structure: a file has a mapping of that name for each. Names are unique all the same. */
 static const struct group {
@@ -238,11 +241,13 @@ static const char *expected(const field_t *field, char *text, size_t size) {
     return text;
 }
 
+#define SECRET "***" /* in place of one that is set */
+
 static int refuse(const field_t *field, const char *name, const char *value, char *message, size_t size) {
     char range[UVHTTP__CONFIG_EXPECTED_SIZE], shown[UVHTTP__CONFIG_SHOWN_SIZE];
     if (message && size > 0)
-        snprintf(message, size, "%s is \"%s\": expected %s", name, uvhttp__config_shown(value, shown),
-                 expected(field, range, sizeof range));
+        snprintf(message, size, "%s is \"%s\": expected %s", name,
+                 field->secret ? SECRET : uvhttp__config_shown(value, shown), expected(field, range, sizeof range));
     return UVHTTP_E_CONFIG;
 }
 
@@ -358,6 +363,23 @@ const char *uvhttp__config_expected(size_t index, char *text) {
     return expected(&fields[index], text, UVHTTP__CONFIG_EXPECTED_SIZE);
 }
 
+const void *uvhttp__config_bytes(const uvhttp_server_config_t *config, size_t index, size_t *size) {
+    *size = size_of(&fields[index]);
+    return (const char *)config + fields[index].offset;
+}
+
+const char *uvhttp__config_value(const uvhttp_server_config_t *config, size_t index, char *text) {
+    const field_t *field = &fields[index];
+    if (field->kind == TEXT && field->secret && *text_of(config, field)) return SECRET;
+    if (field->kind == TEXT) return text_of(config, field);
+    print_value(field, load(config, field), text, UVHTTP__CONFIG_VALUE_SIZE);
+    return text;
+}
+
+bool uvhttp__config_is_live(size_t index) {
+    return fields[index].live;
+}
+
 int uvhttp__config_assign(uvhttp_server_config_t *config, size_t index, const char *name, const char *value,
                           char *message, size_t size) {
     uint64_t number;
@@ -399,8 +421,13 @@ int uvhttp_server_config_set(uvhttp_server_config_t *config, const char *name, c
     uvhttp__nearest_t nearest = uvhttp__nearest(name);
     for (size_t i = 0; i < FIELD_COUNT; i++) {
         if (!has(config, &fields[i])) continue;
-        if (strcmp(fields[i].name, name) == 0) return uvhttp__config_assign(config, i, name, value, message, size);
-        uvhttp__nearest_offer(&nearest, fields[i].name);
+        if (strcmp(fields[i].name, name) != 0) {
+            uvhttp__nearest_offer(&nearest, fields[i].name);
+            continue;
+        }
+        int status = uvhttp__config_assign(config, i, name, value, message, size);
+        if (status == UVHTTP_OK) uvhttp__config_set_origin(config, i, UVHTTP_CONFIG_FROM_OPTION, 0);
+        return status;
     }
     char shown[UVHTTP__CONFIG_SHOWN_SIZE], hint[UVHTTP__NEAREST_HINT_SIZE];
     if (message && size > 0)
@@ -440,12 +467,8 @@ void uvhttp_server_config_fields(const uvhttp_server_config_t *config,
                                               const char *expected, void *user),
                                  void *user) {
     const char *name, *group;
-    char value[24], range[UVHTTP__CONFIG_EXPECTED_SIZE];
-    for (size_t i = 0; i < FIELD_COUNT; i++) {
-        if (!(name = uvhttp__config_name(config, i, &group))) continue;
-        bool is_text_field = fields[i].kind == TEXT;
-        if (!is_text_field) print_value(&fields[i], load(config, &fields[i]), value, sizeof value);
-        each(name, group, is_text_field ? text_of(config, &fields[i]) : value,
-             expected(&fields[i], range, sizeof range), user);
-    }
+    char value[UVHTTP__CONFIG_VALUE_SIZE], range[UVHTTP__CONFIG_EXPECTED_SIZE];
+    for (size_t i = 0; i < FIELD_COUNT; i++)
+        if ((name = uvhttp__config_name(config, i, &group)))
+            each(name, group, uvhttp__config_value(config, i, value), uvhttp__config_expected(i, range), user);
 }

@@ -4,10 +4,11 @@
 
 #include <uvhttp/server.h>
 
-#define UVHTTP__CONFIG_FIELDS_MAX 128
+#define UVHTTP__CONFIG_FIELDS_MAX UVHTTP_CONFIG_FIELDS_MAX
 #define UVHTTP__CONFIG_GROUPS 1
 #define UVHTTP__CONFIG_EXPECTED_SIZE 80
 #define UVHTTP__CONFIG_SHOWN_SIZE 64
+#define UVHTTP__CONFIG_VALUE_SIZE 24
 #define UVHTTP__NEAREST_HINT_SIZE 96
 
 /* --- the table (config.c) --- */
@@ -24,10 +25,32 @@ const char *uvhttp__config_frozen(const uvhttp_server_config_t *config, const uv
                                   size_t index);
 /* text: UVHTTP__CONFIG_EXPECTED_SIZE bytes, which need not be used. */
 const char *uvhttp__config_expected(size_t index, char *text);
-/* As uvhttp_server_config_set; a message calls the field `name`. */
+/* The value as text, or "***" for a secret that is set. text: UVHTTP__CONFIG_VALUE_SIZE bytes, which need not be used.
+ */
+const char *uvhttp__config_value(const uvhttp_server_config_t *config, size_t index, char *text);
+/* The memory of a field in *config. */
+const void *uvhttp__config_bytes(const uvhttp_server_config_t *config, size_t index, size_t *size);
+bool uvhttp__config_is_live(size_t index);
+/* As uvhttp_server_config_set, but for the origin; a message calls the field `name`. */
 int uvhttp__config_assign(uvhttp_server_config_t *config, size_t index, const char *name, const char *value,
                           char *message, size_t size);
 int uvhttp__config_check_size(const uvhttp_server_config_t *config, char *message, size_t size);
+
+/* --- where values come from (config_origin.c) --- */
+
+/* The index-th field of *config has been set. line: in the file of uvhttp__config_set_file; 0: none. */
+void uvhttp__config_set_origin(uvhttp_server_config_t *config, size_t index, uvhttp_config_source_t source,
+                               size_t line);
+/* The same of the field with this name. */
+void uvhttp__config_set_origin_of(uvhttp_server_config_t *config, const char *name, uvhttp_config_source_t source);
+/* Further origins are lines of this file. */
+void uvhttp__config_set_file(uvhttp_server_config_t *config, const char *path);
+/* The environment variable of a field. variable: UVHTTP__CONFIG_VARIABLE_SIZE bytes. */
+#define UVHTTP__CONFIG_VARIABLE_SIZE 80
+const char *uvhttp__config_variable(const char *name, char *variable);
+
+/* What enforces the field, in a sentence without its end (config_enforcement.c); NULL: not known. */
+const char *uvhttp__config_enforced_by(const char *name);
 
 /* --- messages (config_message.c) --- */
 

@@ -9,20 +9,11 @@
 
 #define PREFIX "UVHTTP_"
 #define PREFIX_SIZE (sizeof PREFIX - 1)
-#define VARIABLE_SIZE 80
 #define TYPING_ERRORS 2 /* a variable that differs by so many letters is meant for a field */
-
-static void variable_of(const char *name, char *variable) {
-    size_t size = 0;
-    for (; name[size] && size + 1 < VARIABLE_SIZE - PREFIX_SIZE; size++)
-        variable[PREFIX_SIZE + size] = (char)toupper((unsigned char)name[size]);
-    memcpy(variable, PREFIX, PREFIX_SIZE);
-    variable[PREFIX_SIZE + size] = '\0';
-}
 
 /* Other variables that begin with UVHTTP_ are somebody else's, unless they look like a field with a typing error. */
 static void check_variable(const uvhttp_server_config_t *config, const char *entry, uvhttp__problems_t *problems) {
-    char variable[VARIABLE_SIZE];
+    char variable[UVHTTP__CONFIG_VARIABLE_SIZE];
     size_t size = strcspn(entry, "=");
     if (strncmp(entry, PREFIX, PREFIX_SIZE) != 0 || size >= sizeof variable) return;
     memcpy(variable, entry, size);
@@ -34,8 +25,8 @@ static void check_variable(const uvhttp_server_config_t *config, const char *ent
         if ((name = uvhttp__config_name(config, i, &group))) uvhttp__nearest_offer(&nearest, name);
     }
     if (!nearest.name) return;
-    char meant[VARIABLE_SIZE];
-    variable_of(nearest.name, meant);
+    char meant[UVHTTP__CONFIG_VARIABLE_SIZE];
+    uvhttp__config_variable(nearest.name, meant);
     if (strcmp(variable, meant) != 0)
         uvhttp__problems_add(problems, "environment: there is no %s, did you mean %s?", variable, meant);
 }
@@ -49,12 +40,14 @@ int uvhttp_server_config_env(uvhttp_server_config_t *config, char *message, size
     uvhttp__problems_t problems = uvhttp__problems(message, size);
     const char *name, *group;
     for (size_t i = 0; i < UVHTTP__CONFIG_FIELDS_MAX; i++) {
-        char variable[VARIABLE_SIZE], problem[256];
+        char variable[UVHTTP__CONFIG_VARIABLE_SIZE], problem[256];
         if (!(name = uvhttp__config_name(config, i, &group))) continue;
-        variable_of(name, variable);
+        uvhttp__config_variable(name, variable);
         const char *value = getenv(variable);
         if (!value || !*value) continue;
-        if (uvhttp__config_assign(&made, i, variable, value, problem, sizeof problem) != UVHTTP_OK)
+        if (uvhttp__config_assign(&made, i, variable, value, problem, sizeof problem) == UVHTTP_OK)
+            uvhttp__config_set_origin(&made, i, UVHTTP_CONFIG_FROM_ENVIRONMENT, 0);
+        else
             uvhttp__problems_add(&problems, "environment: %s", problem);
     }
     for (char **entry = environ; entry && *entry; entry++) check_variable(config, *entry, &problems);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <uvhttp/log.h>
 
+#include "config/config.h"
 #include "server/server.h"
 
 /* The program may have been compiled with an older, shorter structure: the rest keeps its defaults. */
@@ -21,11 +22,12 @@ int uvhttp__server_copy_config(const uvhttp_server_config_t *given, uvhttp_serve
         config->struct_size = sizeof *config;
     }
     const char *engine = getenv("UVHTTP_ENGINE");
-    if (config->engine == UVHTTP_ENGINE_AUTO && engine && *engine &&
-        uvhttp_server_config_set(config, "engine", engine, message, size) != UVHTTP_OK) {
+    if (config->engine != UVHTTP_ENGINE_AUTO || !engine || !*engine) return UVHTTP_OK;
+    if (uvhttp_server_config_set(config, "engine", engine, message, size) != UVHTTP_OK) {
         snprintf(message, size, "environment: UVHTTP_ENGINE is \"%s\": expected auto, uring or epoll", engine);
         return UVHTTP_E_CONFIG;
     }
+    uvhttp__config_set_origin_of(config, "engine", UVHTTP_CONFIG_FROM_ENVIRONMENT);
     return UVHTTP_OK;
 }
 
