@@ -30,6 +30,17 @@ if(UVHTTP_BUILD_TOOLS)
   if(TARGET uvhttp_cli)
     install(TARGETS uvhttp_cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
   endif()
+  if(TARGET uvhttp_about)
+    install(DIRECTORY "${UVHTTP_ABOUT_DIR}/man/" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+    if(TARGET uvhttp_cli)
+      install(FILES "${UVHTTP_ABOUT_DIR}/completions/bash" RENAME uvhttp
+              DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+      install(FILES "${UVHTTP_ABOUT_DIR}/completions/zsh" RENAME _uvhttp
+              DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
+      install(FILES "${UVHTTP_ABOUT_DIR}/completions/fish" RENAME uvhttp.fish
+              DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
+    endif()
+  endif()
 endif()
 
 # What a package's users read. Reports of measurements stay in the repository.

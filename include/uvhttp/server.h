@@ -216,6 +216,10 @@ UVHTTP_EXPORT int uvhttp_server_config_set(uvhttp_server_config_t *config, const
  * UVHTTP_E_UNSUPPORTED (a build without BUILD_WITH_YAML; the message says so). */
 UVHTTP_EXPORT int uvhttp_server_config_load(uvhttp_server_config_t *config, const char *path, char *message,
                                             size_t size);
+/** Does the same for a file that the program shares with the server: the names in `own` (terminated by NULL; NULL means
+ * none) are skipped at the top level, with all that they contain. */
+UVHTTP_EXPORT int uvhttp_server_config_load_with(uvhttp_server_config_t *config, const char *path,
+                                                 const char *const *own, char *message, size_t size);
 /** Sets fields from environment variables such as UVHTTP_KEEPALIVE_TIMEOUT=60. An empty variable counts as not set. A
  * variable that starts with UVHTTP_ and resembles a field's name is refused. Later calls override earlier ones: call it
  * after uvhttp_server_config_load, and before the command line is applied by uvhttp_server_config_set. Not while

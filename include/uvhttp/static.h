@@ -55,6 +55,8 @@ typedef struct uvhttp_static_options {
     uint32_t list_entries_max;  /**< names in the page of a directory, 1..100,000; default 1000 */
     uint32_t helper_threads;    /**< maximum of threads that wait for the disk, 1..64; default 4 */
     uint32_t backlog_max;       /**< lookups that wait for a helper thread, 1..1,000,000; above: 503; default 1024 */
+    bool fallback_for_html; /**< send `fallback` for every missing path, also with an extension, but only to requests
+                               whose Accept names text/html, as that of a navigation does; with Vary: Accept */
 } uvhttp_static_options_t;
 
 UVHTTP_EXPORT int uvhttp_static_sized(struct uvhttp_server *server, const char *prefix, const char *root,
@@ -75,6 +77,30 @@ static inline int uvhttp_group_static(uvhttp_group_t *group, const char *prefix,
                                       const uvhttp_static_options_t *options) {
     return uvhttp_group_static_sized(group, prefix, root, options, sizeof *options);
 }
+
+/** A directory for handlers of the program that choose files themselves, for example by the host of a request. Owned by
+ * the server, and valid until uvhttp_server_free. */
+typedef struct uvhttp_static_files_s uvhttp_static_files_t;
+
+UVHTTP_EXPORT uvhttp_static_files_t *uvhttp_static_files_sized(struct uvhttp_server *server, const char *root,
+                                                               const uvhttp_static_options_t *options,
+                                                               size_t options_size);
+/** Opens the directory `root` for uvhttp_static_respond, with a cache and helper threads of its own. Call it before the
+ * first listen or run. NULL: an error as of uvhttp_static, which is logged, kept by the server and returned by listen
+ * and run. */
+static inline uvhttp_static_files_t *uvhttp_static_files(struct uvhttp_server *server, const char *root,
+                                                         const uvhttp_static_options_t *options) {
+    return uvhttp_static_files_sized(server, root, options, sizeof *options);
+}
+
+/** Responds to a request, for GET and HEAD, as uvhttp_static does for its routes. The path below the root follows the
+ * first `prefix_size` bytes of uvhttp_request_path and a '/': 0 for a directory at "/", 7 for one at "/assets". Where
+ * no
+ * '/' follows, the client is redirected to the path with one. Call it once, from a handler with UVHTTP_EXEC_LOOP, which
+ * then returns. Returns 0, UVHTTP_E_INVALID (an argument is NULL, or the path is shorter than `prefix_size`) or
+ * UVHTTP_E_STATE (not on the loop's thread). */
+UVHTTP_EXPORT int uvhttp_static_respond(uvhttp_static_files_t *files, uvhttp_request_t *req, uvhttp_response_t *res,
+                                        size_t prefix_size);
 
 UVHTTP_END_DECLS
 

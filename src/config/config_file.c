@@ -14,7 +14,8 @@
 
 typedef struct loader {
     const char *path;
-    char *text; /* the file; FILE_SIZE_MAX + 1 bytes */
+    const char *const *own; /* the program's names at the top, terminated by NULL; or NULL */
+    char *text;             /* the file; FILE_SIZE_MAX + 1 bytes */
     size_t size;
     yaml_parser_t parser;
     yaml_event_t event; /* the current one */
@@ -213,6 +214,12 @@ static void take_group(loader_t *loader, size_t index) {
     skip(loader);
 }
 
+static bool is_own(const loader_t *loader, const char *name) {
+    for (const char *const *own = loader->own; own && *own; own++)
+        if (strcmp(*own, name) == 0) return true;
+    return false;
+}
+
 /* The current event is a name in the mapping `group`; afterwards it is the end of the value. */
 static void take_pair(loader_t *loader, const char *group) {
     const char *wanted = text_of(&loader->event), *name, *its_group;
@@ -228,7 +235,7 @@ static void take_pair(loader_t *loader, const char *group) {
         take_group(loader, i);
         return;
     }
-    unknown_name(loader, group);
+    if (group || !is_own(loader, wanted)) unknown_name(loader, group);
     (void)next(loader);
     skip(loader);
 }
@@ -304,11 +311,12 @@ static int parse_file(loader_t *loader) {
     return loader->out_of_memory ? UVHTTP_E_NOMEM : uvhttp__problems_end(&loader->problems);
 }
 
-int uvhttp_server_config_load(uvhttp_server_config_t *config, const char *path, char *message, size_t size) {
+int uvhttp_server_config_load_with(uvhttp_server_config_t *config, const char *path, const char *const *own,
+                                   char *message, size_t size) {
     if (!config || !path) return UVHTTP_E_INVALID;
     int status = uvhttp__config_check_size(config, message, size);
     if (status != UVHTTP_OK) return status;
-    loader_t loader = {.path = path, .problems = uvhttp__problems(message, size)};
+    loader_t loader = {.path = path, .own = own, .problems = uvhttp__problems(message, size)};
     memcpy(&loader.config, config, config->struct_size);
     uvhttp__config_set_file(&loader.config, path);
     loader.text = uvhttp__malloc(FILE_SIZE_MAX + 1);

@@ -3,7 +3,9 @@
 
 #include "config/config.h"
 
-int uvhttp_server_config_load(uvhttp_server_config_t *config, const char *path, char *message, size_t size) {
+int uvhttp_server_config_load_with(uvhttp_server_config_t *config, const char *path, const char *const *own,
+                                   char *message, size_t size) {
+    (void)own;
     if (!config || !path) return UVHTTP_E_INVALID;
     char shown[UVHTTP__CONFIG_SHOWN_SIZE];
     if (message && size > 0)

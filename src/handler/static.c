@@ -25,11 +25,17 @@ typedef struct look_up {
 
 /* --- looking up --- */
 
+/* "" or how the page of a directory is shown, behind the path's NUL. */
+static const char *view_of(const uvhttp__static_entry_t *entry) {
+    size_t size = strlen(entry->path);
+    return size < entry->path_size ? entry->path + size + 1 : "";
+}
+
 static void run_look_up(uvhttp__job_t *job) {
     look_up_t *look_up = UVHTTP__CONTAINER_OF(job, look_up_t, job);
     const uvhttp__static_entry_t *entry = look_up->entry;
-    uvhttp__static_look_up(look_up->cache->site, entry->path, entry->ready ? &entry->found : NULL, look_up->unix_ms,
-                           &look_up->found);
+    uvhttp__static_look_up(look_up->cache->site, entry->path, view_of(entry), entry->ready ? &entry->found : NULL,
+                           look_up->unix_ms, &look_up->found);
 }
 
 static void on_ready(uvhttp_response_t *res, void *user);
@@ -67,7 +73,8 @@ static void found(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, 
         entry->checked_ms = now_ms; /* what was known is better than an error */
     } else {
         uvhttp__static_cache_put(cache, entry, what, now_ms);
-        if (is_passing(what->status)) uvhttp__static_cache_remove(cache, entry);
+        if (is_passing(what->status) || !uvhttp__static_view_kept(view_of(entry)))
+            uvhttp__static_cache_remove(cache, entry);
     }
     count_change(cache, size, evictions);
 }
@@ -183,10 +190,23 @@ static bool is_asked_for(const uvhttp__static_entry_t *entry, const uvhttp_reque
            memcmp(path.data + path.size - entry->path_size, entry->path, entry->path_size) == 0;
 }
 
+static bool accepts_html(const uvhttp_request_t *req) {
+    size_t index = 0;
+    for (uvhttp_str_t value; uvhttp_request_header_next(req, "Accept", &index, &value);)
+        for (uvhttp_str_t item; uvhttp__list_next(&value, &item);) {
+            const char *end = item.size ? memchr(item.data, ';', item.size) : NULL;
+            if (end) item.size = (size_t)(end - item.data);
+            if (uvhttp__str_equal_nocase(uvhttp__str_trim(item), UVHTTP__STR("text/html"))) return true;
+        }
+    return false;
+}
+
 /* A page of a single-page application, not a file that is missing from it. */
-static bool falls_back(const uvhttp__static_cache_t *cache, const uvhttp__static_entry_t *entry) {
+static bool falls_back(const uvhttp__static_cache_t *cache, const uvhttp__static_entry_t *entry,
+                       const uvhttp_request_t *req) {
     const char *fallback = cache->site->settings.options.fallback;
     if (!fallback || entry->found.status != 404 || strcmp(entry->path, fallback) == 0) return false;
+    if (cache->site->settings.options.fallback_for_html) return accepts_html(req);
     const char *slash = strrchr(entry->path, '/');
     return !strchr(slash ? slash + 1 : entry->path, '.');
 }
@@ -235,7 +255,8 @@ static void answer(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry,
         uvhttp__static_respond_file(cache, &entry->found, req, res);
     } else if (entry->found.status == 301 && is_asked_for(entry, req)) {
         redirect(req, res);
-    } else if (falls_back(cache, entry)) {
+    } else if (falls_back(cache, entry, req)) {
+        if (cache->site->settings.options.fallback_for_html) (void)uvhttp_response_header_add(res, "Vary", "Accept");
         uvhttp__static_entry_t *page = obtain(cache, uvhttp__str_from(cache->site->settings.options.fallback));
         if (page)
             serve_entry(cache, page, res, deferred);
@@ -282,18 +303,29 @@ void uvhttp__static_serve_root(uvhttp_request_t *req, uvhttp_response_t *res) {
     redirect(req, res);
 }
 
-void uvhttp__static_serve(const uvhttp__static_place_t *place, uvhttp_request_t *req, uvhttp_response_t *res) {
+/* The key of what is asked for: a path, or the page of a directory that the query wants sorted or filtered. Where an
+ * index file is, the query is its own matter. */
+static uvhttp_str_t key_of(uvhttp__static_cache_t *cache, uvhttp_request_t *req, uvhttp_str_t path) {
+    if (!cache->site->settings.options.list_directories || (path.size > 0 && path.data[path.size - 1] != '/'))
+        return path;
+    if (uvhttp_request_query(req).size == 0) return path;
+    const uvhttp__static_entry_t *plain = uvhttp__static_cache_find(cache, path);
+    if (plain && plain->ready && !plain->found.listed) return path;
+    uvhttp_str_t key = uvhttp__static_view_key(req, path);
+    return key.data ? key : path;
+}
+
+void uvhttp__static_serve_from(const uvhttp__static_place_t *place, uvhttp_request_t *req, uvhttp_response_t *res,
+                               size_t begin) {
     uvhttp__static_cache_t *cache = place->cache;
     if (__builtin_expect(!cache->port.loop, 0)) open_cache(place);
     uvhttp_str_t path = uvhttp_request_path(req);
-    /* The wildcard is the last parameter, and the end of the path. A '/' that was escaped is no separator, and a name
-     * cannot have it. */
+    /* A '/' that was escaped is no separator, and a name cannot have it. */
     const uvhttp__request_extras_t *extras = uvhttp__request_see_extras(req);
-    assert(extras->param_count > 0);
-    size_t size = extras->params[extras->param_count - 1].size, begin = path.size - size;
     bool possible = extras->slash_count == 0 || extras->slashes[extras->slash_count - 1] + 2 < begin;
-    path = (uvhttp_str_t){path.data + begin, size};
-    uvhttp__static_entry_t *entry = possible ? uvhttp__static_cache_find(cache, path) : NULL;
+    path = (uvhttp_str_t){path.data + begin, path.size - begin};
+    uvhttp_str_t key = key_of(cache, req, path);
+    uvhttp__static_entry_t *entry = possible ? uvhttp__static_cache_find(cache, key) : NULL;
     if (entry && entry->ready) {
         uvhttp__counters_add(cache->counters, static_hits, 1);
     } else {
@@ -302,13 +334,21 @@ void uvhttp__static_serve(const uvhttp__static_place_t *place, uvhttp_request_t 
             refuse(res, 404);
             return;
         }
-        entry = obtain(cache, path);
+        entry = obtain(cache, key);
         if (!entry) {
             refuse(res, 503);
             return;
         }
     }
     serve_entry(cache, entry, res, NULL);
+}
+
+void uvhttp__static_serve(const uvhttp__static_place_t *place, uvhttp_request_t *req, uvhttp_response_t *res) {
+    /* The wildcard is the last parameter, and the end of the path. */
+    const uvhttp__request_extras_t *extras = uvhttp__request_see_extras(req);
+    assert(extras->param_count > 0);
+    uvhttp__static_serve_from(place, req, res,
+                              uvhttp_request_path(req).size - extras->params[extras->param_count - 1].size);
 }
 
 void uvhttp__static_cache_close(uvhttp__static_cache_t *cache) {

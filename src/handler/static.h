@@ -137,20 +137,35 @@ void uvhttp__static_file_release(void *file); /* any thread */
 
 typedef struct uvhttp__static_found {
     int status;         /* 200, 301 (a directory without '/'), or the status of an error: 403, 404, 500, 503 */
+    bool listed;        /* 200: it is the page of a directory */
     bool no_descriptor; /* 503 because descriptors ran out */
     uvhttp__static_file_t *files[UVHTTP__STATIC_CODINGS]; /* 200: one reference each; NULL: there is none */
 } uvhttp__static_found_t;
 
 struct uvhttp__static_site;
 
-/* Looks a path up. known: what was found last, or NULL. unix_ms: now. Blocks. Any thread. */
-void uvhttp__static_look_up(const struct uvhttp__static_site *site, const char *path,
+/* Looks a path up. view: how the page of a directory is shown, see below. known: what was found last, or NULL. unix_ms:
+ * now. Blocks. Any thread. */
+void uvhttp__static_look_up(const struct uvhttp__static_site *site, const char *path, const char *view,
                             const uvhttp__static_found_t *known, int64_t unix_ms, uvhttp__static_found_t *found);
 
 /* The page of a directory (static_list.c), `size` bytes from uvhttp__malloc; the descriptor is closed, and info gets
  * the time of the last change of anything in it. Returns a status as in found; without 200 there is no page. */
-int uvhttp__static_list(const uvhttp_static_options_t *options, int fd, const char *path, struct stat *info,
-                        char **page, size_t *size);
+int uvhttp__static_list(const uvhttp_static_options_t *options, int fd, const char *path, const char *view,
+                        struct stat *info, char **page, size_t *size);
+/* The only things that such a page may load or send: its own style, and its form back here. The hash is that of the
+ * style in static_page.c. */
+#define UVHTTP__STATIC_PAGE_POLICY                                                                                     \
+    "default-src 'none'; style-src 'sha256-dVjVT0F4u5yNbxenQYwcZou59VahcS1Xfjq7tM2VApE='; form-action 'self'; "        \
+    "base-uri 'none'; frame-ancestors 'self'"
+
+/* --- views (static_view.c) --- A view is "" or, of a page that is sorted or filtered otherwise, what stands behind the
+ * NUL of its key. */
+
+/* The key in the cache of the view that the query asks for; data NULL: the plain one. The request's memory. */
+uvhttp_str_t uvhttp__static_view_key(uvhttp_request_t *req, uvhttp_str_t path);
+/* Whether the cache keeps it: there is no end of filters. */
+bool uvhttp__static_view_kept(const char *view);
 
 /* --- caches (static_cache.c) --- */
 
@@ -253,6 +268,9 @@ typedef struct uvhttp__static_place {
 void uvhttp__static_serve_root(uvhttp_request_t *req, uvhttp_response_t *res);
 /* Responds to a request of a route whose pattern ends in a wildcard, which is the path below the root. */
 void uvhttp__static_serve(const uvhttp__static_place_t *place, uvhttp_request_t *req, uvhttp_response_t *res);
+/* Responds to a request whose path below the root begins at `begin` of its path. */
+void uvhttp__static_serve_from(const uvhttp__static_place_t *place, uvhttp_request_t *req, uvhttp_response_t *res,
+                               size_t begin);
 /* The loop ends. */
 void uvhttp__static_cache_close(uvhttp__static_cache_t *cache);
 

@@ -61,7 +61,7 @@ typedef struct draft {
     char *content; /* NULL: the descriptor serves */
     uint64_t size;
     int64_t unix_ms;
-    bool vary, settled;
+    bool vary, settled, listed;
 } draft_t;
 
 static int write_etag(const draft_t *draft, char *text, size_t size) {
@@ -89,7 +89,8 @@ static int write_fields(const draft_t *draft, const char *etag, char *text, uint
     if (draft->unix_ms / 1000 >= modified)
         size += snprintf(text + size, FIELDS_MAX - (size_t)size, "Last-Modified: %.*s\r\n", (int)sizeof date, date);
     size += snprintf(text + size, FIELDS_MAX - (size_t)size,
-                     "Accept-Ranges: bytes\r\n%sX-Content-Type-Options: nosniff\r\n", codings[draft->coding]);
+                     "Accept-Ranges: bytes\r\n%s%sX-Content-Type-Options: nosniff\r\n", codings[draft->coding],
+                     draft->listed ? "Content-Security-Policy: " UVHTTP__STATIC_PAGE_POLICY "\r\n" : "");
     return size;
 }
 
@@ -277,15 +278,16 @@ static bool ends_with(const char *text, const char *end) {
 }
 
 /* The page of a directory. */
-static void found_list(const uvhttp__static_site_t *site, int fd, const char *path, const struct stat *info,
-                       int64_t unix_ms, uvhttp__static_found_t *found) {
+static void found_list(const uvhttp__static_site_t *site, int fd, const char *path, const char *view,
+                       const struct stat *info, int64_t unix_ms, uvhttp__static_found_t *found) {
     struct stat dated = *info;
-    draft_t draft = {.site = site, .path = "index.html", .fd = -1, .unix_ms = unix_ms, .settled = true};
+    draft_t draft = {.site = site, .path = "index.html", .fd = -1, .unix_ms = unix_ms, .settled = true, .listed = true};
     size_t size;
-    found->status = uvhttp__static_list(&site->settings.options, fd, path, &dated, &draft.content, &size);
+    found->status = uvhttp__static_list(&site->settings.options, fd, path, view, &dated, &draft.content, &size);
     if (found->status != 200) return;
     draft.stamp = stamp_of(&dated);
     draft.size = size;
+    found->listed = true;
     found->files[0] = file_new(&draft);
     if (!found->files[0]) found->status = 503;
 }
@@ -314,7 +316,7 @@ static void found_file(draft_t *draft, struct stat *info, const uvhttp__static_f
 }
 
 /* A directory asked for with its '/'; the descriptor is taken over. */
-static void found_directory(draft_t *draft, struct stat *info, const uvhttp__static_found_t *known,
+static void found_directory(draft_t *draft, const char *view, struct stat *info, const uvhttp__static_found_t *known,
                             uvhttp__static_found_t *found) {
     const uvhttp__static_site_t *site = draft->site;
     const char *directory = draft->path;
@@ -339,13 +341,13 @@ static void found_directory(draft_t *draft, struct stat *info, const uvhttp__sta
     }
     /* The page is made anew each time: it says of files what does not show in the times of the directory. */
     if (site->settings.options.list_directories)
-        found_list(site, directory_fd, directory, info, draft->unix_ms, found);
+        found_list(site, directory_fd, directory, view, info, draft->unix_ms, found);
     else
         close(directory_fd);
 }
 
-void uvhttp__static_look_up(const uvhttp__static_site_t *site, const char *path, const uvhttp__static_found_t *known,
-                            int64_t unix_ms, uvhttp__static_found_t *found) {
+void uvhttp__static_look_up(const uvhttp__static_site_t *site, const char *path, const char *view,
+                            const uvhttp__static_found_t *known, int64_t unix_ms, uvhttp__static_found_t *found) {
     *found = (uvhttp__static_found_t){.status = 0};
     size_t size = strlen(path);
     bool slash = size == 0 || path[size - 1] == '/';
@@ -356,7 +358,7 @@ void uvhttp__static_look_up(const uvhttp__static_site_t *site, const char *path,
     if (S_ISREG(info.st_mode) && !slash) {
         found_file(&draft, &info, known, found);
     } else if (S_ISDIR(info.st_mode) && slash) {
-        found_directory(&draft, &info, known, found);
+        found_directory(&draft, view, &info, known, found);
     } else {
         close(draft.fd);
         found->status = S_ISDIR(info.st_mode) ? 301 : 404;

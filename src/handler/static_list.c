@@ -1,98 +1,90 @@
-/* Owns: the page of a directory. Runs on helper threads. May include: base. */
+/* Owns: the names of a directory, filtered and sorted, for its page. Runs on helper threads. May include: base. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/str.h"
 #include "handler/static.h"
+#include "handler/static_list.h"
 
-/* --- text that grows --- */
+#define SCANNED_MAX 200000 /* names that one page looks at, whether the filter lets them through or not */
 
-typedef struct text {
-    char *data;
-    size_t size, capacity;
-    bool failed; /* out of memory */
-} text_t;
+typedef uvhttp__static_item_t item_t;
+typedef uvhttp__static_items_t items_t;
 
-static void add_bytes(text_t *text, const char *data, size_t size) {
-    if (text->failed) return;
-    if (text->size + size > text->capacity) {
-        size_t capacity = (text->size + size) * 2 + 4096;
-        char *grown = uvhttp__realloc(text->data, capacity);
-        if (!grown) {
-            text->failed = true;
-            return;
+/* --- order --- */
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+/* Moves both past their number; returns which is larger. */
+static int compare_numbers(const char **a, const char **b) {
+    while (**a == '0') ++*a;
+    while (**b == '0') ++*b;
+    size_t a_size = 0, b_size = 0;
+    while (is_digit((*a)[a_size])) a_size++;
+    while (is_digit((*b)[b_size])) b_size++;
+    int difference = a_size != b_size ? (a_size < b_size ? -1 : 1) : memcmp(*a, *b, a_size);
+    *a += a_size;
+    *b += b_size;
+    return difference;
+}
+
+/* Numbers in names go by their value: "file2" before "file10". Case only decides between names that are else equal. */
+static int compare_names(const char *a, const char *b) {
+    const char *x = a, *y = b;
+    while (*x && *y) {
+        int difference;
+        if (is_digit(*x) && is_digit(*y)) {
+            difference = compare_numbers(&x, &y);
+        } else {
+            difference = (unsigned char)uvhttp__char_lower(*x) - (unsigned char)uvhttp__char_lower(*y);
+            x++;
+            y++;
         }
-        text->data = grown;
-        text->capacity = capacity;
+        if (difference != 0) return difference;
     }
-    memcpy(text->data + text->size, data, size);
-    text->size += size;
+    if (*x || *y) return *x ? 1 : -1;
+    return strcmp(a, b);
 }
 
-static void add(text_t *text, const char *literal) {
-    add_bytes(text, literal, strlen(literal));
+static int by_size(const item_t *x, const item_t *y) {
+    return x->size != y->size ? (x->size < y->size ? -1 : 1) : 0;
 }
 
-/* As text or in a quoted attribute. */
-static void add_html(text_t *text, const char *plain) {
-    for (; *plain; plain++) {
-        switch (*plain) {
-            case '<': add(text, "&lt;"); break;
-            case '>': add(text, "&gt;"); break;
-            case '&': add(text, "&amp;"); break;
-            case '"': add(text, "&quot;"); break;
-            case '\'': add(text, "&#39;"); break;
-            default: add_bytes(text, plain, 1);
-        }
-    }
+static int by_time(const item_t *x, const item_t *y) {
+    return x->modified != y->modified ? (x->modified < y->modified ? -1 : 1) : 0;
 }
 
-/* A path segment of a relative reference; "./" before it, so that a ':' in it makes no scheme. */
-static void add_link(text_t *text, const char *name) {
-    static const char hex[] = "0123456789ABCDEF";
-    add(text, "./");
-    for (; *name; name++) {
-        unsigned char c = (unsigned char)*name;
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("-._~", c);
-        if (plain)
-            add_bytes(text, name, 1);
-        else
-            add_bytes(text, (char[]){'%', hex[c >> 4], hex[c & 15]}, 3);
-    }
+/* Directories come first; equals are sorted by name. */
+static int compare(const void *a, const void *b, void *arg) {
+    const item_t *x = a, *y = b;
+    const uvhttp__static_order_t *order = arg;
+    if (x->directory != y->directory) return x->directory ? -1 : 1;
+    int difference = order->key == 's' ? by_size(x, y) : order->key == 'm' ? by_time(x, y) : 0;
+    if (order->key != 'n' && difference == 0) return compare_names(x->name, y->name);
+    if (order->key == 'n') difference = compare_names(x->name, y->name);
+    return order->descending ? -difference : difference;
 }
 
 /* --- names --- */
 
-typedef struct item {
-    char *name;
-    bool directory;
-    uint64_t size;
-    int64_t modified; /* Unix seconds */
-} item_t;
-
-typedef struct items {
-    item_t *data;
-    uint32_t count;
-    bool cut; /* there are more */
-} items_t;
-
-static int by_name(const void *a, const void *b) {
-    const item_t *x = a, *y = b;
-    if (x->directory != y->directory) return x->directory ? -1 : 1;
-    return strcmp(x->name, y->name);
-}
-
 static void items_free(items_t *items) {
     for (uint32_t i = 0; i < items->count; i++) uvhttp__free(items->data[i].name);
     uvhttp__free(items->data);
+}
+
+/* The case of ASCII letters is ignored. */
+static bool contains(const char *name, const char *filter) {
+    size_t size = strlen(name), wanted = strlen(filter);
+    for (size_t i = 0; i + wanted <= size; i++)
+        if (uvhttp__bytes_equal_nocase(name + i, filter, wanted)) return true;
+    return false;
 }
 
 /* Whether a link is what it looks like is not asked: it would be a way to look outside. */
@@ -104,81 +96,32 @@ static bool take(const uvhttp_static_options_t *options, int fd, const char *nam
     if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode) && (options->no_symlinks || !S_ISLNK(info.st_mode)))
         return false;
     *item = (item_t){.directory = S_ISDIR(info.st_mode),
+                     .link = S_ISLNK(info.st_mode),
                      .size = S_ISREG(info.st_mode) ? (uint64_t)info.st_size : 0,
                      .modified = info.st_mtim.tv_sec};
     return true;
 }
 
 /* Returns 0 or a status. */
-static int read_items(const uvhttp_static_options_t *options, DIR *stream, items_t *items) {
+static int read_items(const uvhttp_static_options_t *options, const char *filter, DIR *stream, items_t *items) {
     items->data = uvhttp__calloc(options->list_entries_max, sizeof *items->data);
     if (!items->data) return 503;
-    for (;;) {
+    for (uint32_t scanned = 0;; scanned++) {
         errno = 0;
         const struct dirent *found = readdir(stream);
         if (!found) return errno ? 500 : 0;
         item_t item;
-        if (!take(options, dirfd(stream), found->d_name, &item)) continue;
-        if (items->count == options->list_entries_max) {
-            items->cut = true;
-            return 0;
-        }
+        items->cut = scanned >= SCANNED_MAX;
+        if (items->cut) return 0;
+        if (!contains(found->d_name, filter) || !take(options, dirfd(stream), found->d_name, &item)) continue;
+        items->cut = items->count == options->list_entries_max;
+        if (items->cut) return 0;
         size_t size = strlen(found->d_name) + 1;
         item.name = uvhttp__malloc(size);
         if (!item.name) return 503;
         memcpy(item.name, found->d_name, size);
         items->data[items->count++] = item;
     }
-}
-
-/* --- the page --- */
-
-static void add_size(text_t *text, uint64_t size) {
-    static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
-    char line[32];
-    size_t unit = 0;
-    double shown = (double)size;
-    for (; shown >= 1000 && unit + 1 < sizeof units / sizeof *units; unit++) shown /= 1000;
-    snprintf(line, sizeof line, unit && shown < 10 ? "%.1f %s" : "%.0f %s", shown, units[unit]);
-    add(text, line);
-}
-
-static void add_row(text_t *text, const item_t *item) {
-    add(text, "<tr><td><a href=\"");
-    add_link(text, item->name);
-    if (item->directory) add(text, "/");
-    add(text, "\">");
-    add_html(text, item->name);
-    add(text, item->directory ? "/</a></td><td></td><td>" : "</a></td><td>");
-    if (!item->directory) add_size(text, item->size);
-    if (!item->directory) add(text, "</td><td>");
-    struct tm tm;
-    char date[32] = "";
-    time_t seconds = (time_t)item->modified;
-    if (gmtime_r(&seconds, &tm)) (void)strftime(date, sizeof date, "%Y-%m-%d %H:%M", &tm);
-    add(text, date);
-    add(text, "</td></tr>\n");
-}
-
-static void add_page(text_t *text, const char *path, const items_t *items) {
-    add(text, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-              "<meta name=\"viewport\" content=\"width=device-width\"><title>/");
-    add_html(text, path);
-    add(text, "</title><style>:root{color-scheme:light dark}"
-              "body{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
-              "h1{font-size:1.3em;font-weight:600;overflow-wrap:anywhere}table{border-collapse:collapse;width:100%}"
-              "td,th{padding:.3em .6em;text-align:left;border-bottom:1px solid #8883}"
-              "td:nth-child(2),td:nth-child(3),th:nth-child(2),th:nth-child(3){text-align:right;white-space:nowrap;"
-              "color:GrayText;font-variant-numeric:tabular-nums}td:first-child{overflow-wrap:anywhere}"
-              "a{text-decoration:none}a:hover{text-decoration:underline}tr:hover td{background:#8881}"
-              "</style></head><body>\n<h1>/");
-    add_html(text, path);
-    add(text, "</h1>\n<table><thead><tr><th>Name</th><th>Size</th><th>Modified (UTC)</th></tr></thead><tbody>\n");
-    if (*path) add(text, "<tr><td><a href=\"../\">../</a></td><td></td><td></td></tr>\n");
-    for (uint32_t i = 0; i < items->count; i++) add_row(text, &items->data[i]);
-    add(text, "</tbody></table>\n");
-    if (items->cut) add(text, "<p>There are more names than this page shows.</p>\n");
-    add(text, "</body></html>\n");
 }
 
 /* The page is as new as what it shows. */
@@ -190,29 +133,23 @@ static struct stat date_of(const struct stat *info, const items_t *items) {
     return dated;
 }
 
-int uvhttp__static_list(const uvhttp_static_options_t *options, int fd, const char *path, struct stat *info,
-                        char **page, size_t *size) {
+int uvhttp__static_list(const uvhttp_static_options_t *options, int fd, const char *path, const char *view,
+                        struct stat *info, char **page, size_t *size) {
     DIR *stream = fdopendir(fd);
     if (!stream) {
         close(fd);
         return 503;
     }
     items_t items = {.count = 0};
-    text_t text = {.data = NULL};
-    int status = read_items(options, stream, &items);
+    uvhttp__static_order_t order = uvhttp__static_order(view);
+    int status = read_items(options, order.filter, stream, &items);
     closedir(stream);
     if (status == 0) {
-        qsort(items.data, items.count, sizeof *items.data, by_name);
-        add_page(&text, path, &items);
-        if (text.failed) status = 503;
+        qsort_r(items.data, items.count, sizeof *items.data, compare, &order);
+        *page = uvhttp__static_page(path, &order, &items, size);
+        status = *page ? 200 : 503;
     }
     *info = date_of(info, &items);
     items_free(&items);
-    if (status != 0) {
-        uvhttp__free(text.data);
-        return status;
-    }
-    *page = text.data;
-    *size = text.size;
-    return 200;
+    return status;
 }

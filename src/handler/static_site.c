@@ -53,7 +53,7 @@ static void warm_path(warming_t *warming) {
     if (!warm) return;
     warm->path_size = size;
     memcpy(warm->path, warming->path, size + 1);
-    uvhttp__static_look_up(warming->site, warm->path, NULL, warming->unix_ms, &warm->found);
+    uvhttp__static_look_up(warming->site, warm->path, "", NULL, warming->unix_ms, &warm->found);
     if (warm->found.status != 200 || !take_capacity(warming, &warm->found)) {
         forget(warm);
         return;

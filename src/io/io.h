@@ -454,6 +454,10 @@ void uvhttp__loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *
 
 const char *uvhttp__loop_engine_name(const uvhttp__loop_t *loop); /* "io_uring" or "epoll" */
 
+/* Whether io_uring works on this machine; if not, why[size] says why. */
+bool uvhttp__io_uring_works(char *why, size_t size);
+const char *uvhttp__uv_version(void);
+
 /* Whether all flushed output is with the kernel: output that is in no queue has been sent. */
 static inline bool uvhttp__loop_is_current(const uvhttp__loop_t *loop) {
     return !loop->held;

@@ -66,3 +66,12 @@ void uvhttp__loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *
 const char *uvhttp__loop_engine_name(const uvhttp__loop_t *loop) {
     return loop->engine->name;
 }
+
+bool uvhttp__io_uring_works(char *why, size_t size) {
+#if UVHTTP_WITH_URING
+    return uvhttp__engine_uring.preflight(why, size);
+#else
+    snprintf(why, size, "this build has no io_uring");
+    return false;
+#endif
+}

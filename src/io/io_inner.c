@@ -65,3 +65,7 @@ bool uvhttp__inner_close(uvhttp__inner_t *inner) {
                      "stops");
     return false;
 }
+
+const char *uvhttp__uv_version(void) {
+    return uv_version_string();
+}

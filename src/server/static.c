@@ -12,11 +12,12 @@
 #include "handler/static.h"
 #include "server/server.h"
 
+static uvhttp__static_place_t place_of(uvhttp__static_site_t *site, uvhttp__tcp_loop_t *loop) {
+    return (uvhttp__static_place_t){.cache = &site->caches[loop->index], .loop = loop->io, .counters = &loop->counters};
+}
+
 static void serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    uvhttp__static_site_t *site = user;
-    uvhttp__tcp_loop_t *loop = uvhttp__exchange_of(res)->loop->tcp;
-    const uvhttp__static_place_t place = {
-        .cache = &site->caches[loop->index], .loop = loop->io, .counters = &loop->counters};
+    const uvhttp__static_place_t place = place_of(user, uvhttp__exchange_of(res)->loop->tcp);
     uvhttp__static_serve(&place, req, res);
 }
 
@@ -53,6 +54,23 @@ static int add_routes(uvhttp_group_t *group, const char *prefix, uvhttp__static_
     return uvhttp__group_add(group, UVHTTP_GET, pattern, serve_root, site, UVHTTP__EXEC_FIXED, NULL);
 }
 
+/* Opens a directory; prefix: for messages. The server keeps an error. */
+static int open_site(uvhttp__router_t *router, const char *prefix, const char *root,
+                     const uvhttp_static_options_t *options, uvhttp__static_site_t **site) {
+    uvhttp_server_t *server = uvhttp__router_owner(router);
+    char text[512];
+    int status =
+        uvhttp__static_site_new(prefix, root, options, server->tcp_server->loop_count, text, sizeof text, site);
+    if (status == UVHTTP_OK) return status;
+    UVHTTP_LOG_ERROR("http: %s", text);
+    return uvhttp__router_fail(router, status, text);
+}
+
+static void keep(uvhttp_server_t *server, uvhttp__static_site_t *site) {
+    site->next = server->sites;
+    server->sites = site;
+}
+
 static int add(uvhttp_group_t *group, const char *prefix, const char *root, const uvhttp_static_options_t *options,
                size_t options_size) {
     uvhttp__router_t *router = uvhttp__group_router(group);
@@ -66,19 +84,15 @@ static int add(uvhttp_group_t *group, const char *prefix, const char *root, cons
     if (!uvhttp__sized_read(&full, sizeof full, options, options_size))
         return uvhttp__router_fail(router, UVHTTP_E_UNSUPPORTED, "static files: " UVHTTP__SIZED_NEWER);
     if (server->frozen) return uvhttp__group_add(group, UVHTTP_GET, prefix, serve, NULL, UVHTTP__EXEC_FIXED, NULL);
-    char text[512], whole[2 * UVHTTP__ROUTE_PATTERN_SIZE_MAX];
+    char whole[2 * UVHTTP__ROUTE_PATTERN_SIZE_MAX];
     uvhttp_str_t outer = uvhttp__group_prefix(group);
     snprintf(whole, sizeof whole, "%.*s%s", (int)outer.size, outer.data, prefix);
     uvhttp__static_site_t *site;
-    int status = uvhttp__static_site_new(whole, root, &full, server->tcp_server->loop_count, text, sizeof text, &site);
-    if (status != UVHTTP_OK) {
-        UVHTTP_LOG_ERROR("http: %s", text);
-        return uvhttp__router_fail(router, status, text);
-    }
+    int status = open_site(router, whole, root, &full, &site);
+    if (status != UVHTTP_OK) return status;
     /* One of the two routes may know it, whatever happens to the other: it stays. */
     status = add_routes(group, prefix, site);
-    site->next = server->sites;
-    server->sites = site;
+    keep(server, site);
     return status;
 }
 
@@ -91,4 +105,37 @@ int uvhttp_static_sized(uvhttp_server_t *server, const char *prefix, const char 
                         const uvhttp_static_options_t *options, size_t options_size) {
     return server ? add(uvhttp__router_root(server->service.router), prefix, root, options, options_size)
                   : UVHTTP_E_INVALID;
+}
+
+uvhttp_static_files_t *uvhttp_static_files_sized(uvhttp_server_t *server, const char *root,
+                                                 const uvhttp_static_options_t *options, size_t options_size) {
+    if (!server) return NULL;
+    uvhttp__router_t *router = server->service.router;
+    uvhttp_static_options_t full;
+    uvhttp__static_site_t *site = NULL;
+    if (!root)
+        uvhttp__router_fail(router, UVHTTP_E_INVALID, "static files: the root is NULL");
+    else if (server->frozen)
+        uvhttp__router_fail(router, UVHTTP_E_STATE, "static files: the server listens already");
+    else if (!uvhttp__sized_read(&full, sizeof full, options, options_size))
+        uvhttp__router_fail(router, UVHTTP_E_UNSUPPORTED, "static files: " UVHTTP__SIZED_NEWER);
+    else if (open_site(router, root, root, &full, &site) == UVHTTP_OK)
+        keep(server, site);
+    return (uvhttp_static_files_t *)site;
+}
+
+int uvhttp_static_respond(uvhttp_static_files_t *files, uvhttp_request_t *req, uvhttp_response_t *res,
+                          size_t prefix_size) {
+    if (!files || !req || !res || uvhttp_request_path(req).size < prefix_size) return UVHTTP_E_INVALID;
+    uvhttp__tcp_loop_t *loop = uvhttp__exchange_of(res)->loop->tcp;
+    if (!uvhttp__loop_is_current(loop->io)) return UVHTTP_E_STATE;
+    uvhttp_str_t path = uvhttp_request_path(req);
+    const uvhttp__static_place_t place = place_of((uvhttp__static_site_t *)files, loop);
+    if (prefix_size == path.size)
+        uvhttp__static_serve_root(req, res);
+    else if (path.data[prefix_size] != '/')
+        return UVHTTP_E_INVALID;
+    else
+        uvhttp__static_serve_from(&place, req, res, prefix_size + 1);
+    return UVHTTP_OK;
 }

@@ -336,7 +336,7 @@ def test_wrong_usage_is_said_in_one_line(arguments, says, monkeypatch):
 def test_help_and_version(site):
     for command in (["help"], ["--help"], ["-h"]):
         assert "serve [DIR]" in subprocess.run([PROGRAM, *command], capture_output=True, text=True, check=True).stdout
-    options = subprocess.run([PROGRAM, "serve", "--help"], capture_output=True, text=True, check=True).stdout
+    options = subprocess.run([PROGRAM, "serve", "--help-all"], capture_output=True, text=True, check=True).stdout
     assert "Usage: uvhttp serve [options] [DIR]" in options and "--keepalive-timeout" in options
     for command in ("version", "--version"):
         assert subprocess.run([PROGRAM, command], capture_output=True, text=True, check=True).stdout.startswith("uvhttp ")

@@ -13,6 +13,8 @@ OTHERS = {
     "test_abuse": "bytes of hostile clients of HTTP/1; for HTTP/2 test_http2_abuse",
     "test_attacks": "the machinery of attacks, of each protocol its own",
     "test_cli": "the program uvhttp; its HTTP is the library's",
+    "test_cli_about": "what the program uvhttp says, without a server",
+    "test_cli_serve": "the program uvhttp; its HTTP is the library's",
     "test_client": "the library's own client, of HTTP/1",
     "test_clients": "clients of HTTP/1; for HTTP/2 test_http2_clients",
     "test_coroutine_many": "the number of coroutines, by a generator of HTTP/1",

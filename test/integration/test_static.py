@@ -1,7 +1,10 @@
 """Static files: what is sent, what never is, and what happens when files, clients and the machine misbehave."""
+import base64
 import collections
 import concurrent.futures
 import gzip
+import hashlib
+import html.parser
 import http.client
 import json
 import os
@@ -14,6 +17,7 @@ import socket
 import stat
 import subprocess
 import time
+import urllib.parse
 
 import pytest
 
@@ -442,23 +446,163 @@ def test_the_compression_middleware_still_compresses_the_rest(start, root):
 # --- directories' pages ---
 
 
+class Page(html.parser.HTMLParser):
+    """What a person sees: rows of (link, name, size), crumbs, columns; and the text of the style."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.rows, self.crumbs, self.columns, self.style, self.summary, self.fields = [], [], {}, "", "", {}
+        self.inside, self.link, self.text = [], None, ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        if tag == "input":
+            self.fields[attributes["name"]] = attributes["value"]
+        if tag in ("meta", "input"):
+            return
+        self.inside.append(tag)
+        if tag == "a":
+            self.link, self.text = attributes["href"], ""
+        if tag == "tr":
+            self.cells = []
+        if tag == "td":
+            self.text = ""
+        if tag == "th":
+            self.sort = attributes.get("aria-sort")
+
+    def handle_data(self, data):
+        self.text += data
+        if self.inside and self.inside[-1] == "style":
+            self.style += data
+        if "p" in self.inside:
+            self.summary += data
+
+    def handle_endtag(self, tag):
+        while self.inside.pop() != tag:
+            pass
+        if tag == "a" and "nav" in self.inside:
+            self.crumbs.append((self.link, self.text))
+        if tag == "th":
+            self.columns[self.text.replace("\xa0", " ")] = (self.link, self.sort)
+        if tag == "td":
+            self.cells.append(self.text)
+        if tag == "tr" and "tbody" in self.inside:
+            self.rows.append((self.link, self.cells[0], self.cells[1]))
+
+    def names(self):
+        return [name for _, name, _ in self.rows if name != "Parent directory"]
+
+
+def page(server, target):
+    return Page(get(server, target).text)
+
+
+NASTY = """<script>alert(1)</script>&"'.txt""".replace("/", "_")
+
+
 def test_a_directory_page_is_escaped_sorted_and_bounded(start, root):
-    nasty = "<script>alert(1)</script>&\"'.txt".replace("/", "_")
-    write(root / "bare" / nasty, "x")
+    write(root / "bare" / NASTY, "x")
     write(root / "bare" / "a:b.txt", "x" * 2000)
     (root / "bare" / "zdir").mkdir()
     write(root / "bare" / ".secret", "x")
     server = start("list_directories=1", "list_entries_max=4", "revalidate_ms=1")
-    answer = get(server, "/bare/")
-    assert answer.status == 200 and answer.header("Content-Type") == "text/html; charset=utf-8"
-    assert "<script>" not in answer.text and "&lt;script&gt;" in answer.text and ".secret" not in answer.text
-    links = re.findall(r'href="([^"]*)"', answer.text)
-    assert links[0] == "../" and links[1] == "./zdir/" and links[2:] == sorted(links[2:])
-    for link in links[1:]:
+    response = get(server, "/bare/")
+    assert response.status == 200 and response.header("Content-Type") == "text/html; charset=utf-8"
+    assert "<script>" not in response.text and "&lt;script&gt;" in response.text and ".secret" not in response.text
+    shown = Page(response.text)
+    assert shown.names() == ["zdir/", NASTY, "a:b.txt", "one.txt"]
+    assert shown.rows[0][0] == "../" and shown.rows[3] == ("./a%3Ab.txt", "a:b.txt", "2.0 KB")
+    assert shown.summary == "1 directory, 3 files, 2.0 KB"
+    for link, _, _ in shown.rows[1:]:
         assert get(server, "/bare/" + link.removeprefix("./")).status in (200, 301)
     write(root / "bare" / "fifth.txt", "x")
-    harness.poll(lambda: "more names" in get(server, "/bare/").text)
+    harness.poll(lambda: "more names" in page(server, "/bare/").summary)
+    assert page(server, "/bare/?filter=FIFTH").names() == ["fifth.txt"]  # the filter finds what the page does not show
     assert get(server, "/").body == b"<h1>home</h1>"
+
+
+def test_a_directory_page_is_sorted_by_links(start, root):
+    for name, size, age in (("file10", 5, 300), ("File2", 7000, 200), ("file1", 90, 100), ("b", 90, 400), ("file02", 1, 50)):
+        write(root / "many" / name, "x" * size, age)
+    (root / "many" / "dir").mkdir()
+    server = start("list_directories=1")
+    by_name = ["dir/", "b", "file1", "File2", "file02", "file10"]
+    shown = page(server, "/many/")
+    assert shown.names() == by_name
+    expected = {"Name": ["dir/", *by_name[:0:-1]], "Size": ["dir/", "File2", "b", "file1", "file10", "file02"],
+                "Modified (UTC)": ["dir/", "file02", "file1", "File2", "file10", "b"]}
+    assert list(shown.columns) == list(expected) and shown.columns["Name"][1] == "ascending"
+    for column, names in expected.items():
+        sorted_page = page(server, "/many/" + shown.columns[column][0].removeprefix("./"))
+        assert sorted_page.names() == names, column
+        assert sorted_page.columns[column][1] == "descending"
+        other_way = page(server, "/many/" + sorted_page.columns[column][0].removeprefix("./"))
+        assert other_way.columns[column][1] == "ascending" and other_way.names() != names
+    for nonsense in ("?sort=", "?sort=-date", "?sort=%00", "?other=1", "?sort", "?&&=", "?filter=", "?filter=%00"):
+        assert page(server, "/many/" + nonsense).names() == by_name, nonsense
+
+
+def test_a_directory_page_is_filtered_by_a_form(start, root):
+    write(root / "bare" / NASTY, "x")
+    write(root / "bare" / "two.txt", "xx")
+    server = start("list_directories=1")
+    shown = page(server, "/bare/?filter=TW")
+    assert shown.names() == ["two.txt"] and shown.fields == {"filter": "TW"}
+    assert shown.columns["Size"][0] == "./?sort=-size&filter=TW"
+    shown = page(server, "/bare/?sort=-size&filter=o")
+    assert shown.names() == ["two.txt", "one.txt"] and shown.fields == {"filter": "o", "sort": "-size"}
+    assert shown.columns["Name"][0] == "./?filter=o"
+    response = get(server, "/bare/?filter=" + urllib.parse.quote_plus('"><script>&\'', safe=""))
+    assert "<script>" not in response.text and Page(response.text).fields["filter"] == '"><script>&\''
+    assert page(server, "/bare/?filter=" + urllib.parse.quote_plus(NASTY)).names() == [NASTY]
+    assert page(server, "/bare/?filter=" + "o" * 300).names() == []
+    assert "No name contains" in page(server, "/bare/?filter=zzz").summary
+    write(root / "nothing" / "x", "").unlink()
+    assert page(server, "/nothing/").summary == "This directory is empty."
+
+
+def test_crumbs_lead_up(start, root):
+    write(root / "a&b" / "c d" / "e" / "x.txt", "x")
+    server = start("list_directories=1")
+    crumbs = page(server, "/a%26b/c%20d/e/").crumbs
+    assert crumbs == [("./../../../", "\u2302"), ("./../../", "a&b"), ("./../", "c d"), ("./", "e")]
+
+
+def test_a_directory_page_may_load_nothing_but_its_style(start):
+    """The policy has the hash of the style: after a change of the style this shows what the header has to say."""
+    server = start("list_directories=1")
+    response = get(server, "/bare/")
+    digest = base64.b64encode(hashlib.sha256(Page(response.text).style.encode()).digest()).decode()
+    policy = response.header("Content-Security-Policy")
+    assert f"default-src 'none'; style-src 'sha256-{digest}'; form-action 'self';" in policy
+    assert "<script" not in response.text and "style=" not in response.text and "onload" not in response.text
+    assert get(server, "/text.txt").header("Content-Security-Policy") is None
+
+
+def test_views_of_a_page_do_not_fill_the_cache(start, root):
+    write(root / "plain.txt", "x")
+    server = start("list_directories=1", "cache_entries_max=8", "config.io_threads=1", "revalidate_ms=100000")
+    get(server, "/plain.txt")
+    get(server, "/bare/?sort=-size")
+    before = server.counters()
+    for i in range(40):
+        get(server, f"/bare/?filter={i}")
+    get(server, "/plain.txt")
+    get(server, "/bare/?sort=-size")
+    after = server.counters()
+    assert after["static_evictions"] == before["static_evictions"]
+    assert after["static_hits"] - before["static_hits"] == 2
+    assert get(server, "/bare/%00sd").status in (400, 404)  # a view's key in the cache is no path
+
+
+def test_the_query_is_the_index_files_own_matter(start, root):
+    server = start("list_directories=1", "config.io_threads=1")
+    assert get(server, "/").body == b"<h1>home</h1>"
+    before = server.counters()
+    for query in ("?sort=-size", "?filter=x", "?sort=-name&filter=y"):
+        assert get(server, "/" + query).body == b"<h1>home</h1>"
+    assert server.counters()["static_misses"] == before["static_misses"]
 
 
 def test_a_directory_page_shows_what_has_become_of_a_file(start, root):
@@ -467,11 +611,25 @@ def test_a_directory_page_shows_what_has_become_of_a_file(start, root):
     os.utime(root / "bare", (then, then))
     server = start("list_directories=1", "revalidate_ms=1")
     first = get(server, "/bare/")
-    assert "<td>10 B</td>" in first.text
+    assert Page(first.text).rows[1][2] == "10 B"
     write(root / "bare" / "one.txt", "x" * 20, age=30)  # the directory itself is not modified
-    harness.poll(lambda: "<td>20 B</td>" in get(server, "/bare/").text)
+    harness.poll(lambda: page(server, "/bare/").rows[1][2] == "20 B")
     assert get(server, "/bare/", headers=[("If-None-Match", first.header("ETag"))]).status == 200
     assert get(server, "/bare/", headers=[("If-Modified-Since", first.header("Last-Modified"))]).status == 200
+
+
+# --- single-page applications ---
+
+
+def test_the_fallback_can_be_for_navigation_only(start):
+    server = start("fallback=index.html", "fallback_for_html=1")
+    browser = [("Accept", "application/xhtml+xml, Text/HTML;q=0.9, */*;q=0.8")]
+    for target in ("/some/page", "/users/john.doe"):
+        response = get(server, target, headers=browser)
+        assert response.body == b"<h1>home</h1>" and "Accept" in response.all("Vary"), target
+        for accept in ([], [("Accept", "*/*")], [("Accept", "application/json")], [("Accept", "text/html2, xtext/html")]):
+            assert get(server, target, headers=accept).status == 404, accept
+    assert get(server, "/text.txt", headers=browser).header("Vary") is None
 
 
 # --- who sends FIN behind the request ---

@@ -59,6 +59,7 @@ const char load_help[] =
     "      --engine auto|uring|epoll                                                            [auto]\n"
     "      --allow-remote             load a target that is not this machine\n"
     "      --help, --version\n"
+    "      --man                      the manual page, for man -l -\n"
     "\n"
     "Exit status: 0 no errors, 1 errors, 2 usage, 3 an objective missed or a result worse, 4 too few samples to "
     "compare,\n"

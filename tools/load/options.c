@@ -52,6 +52,7 @@ enum {
     OPTION_THRESHOLD,
     OPTION_HDR,
     OPTION_HELP,
+    OPTION_MAN,
     OPTION_VERSION,
 };
 
@@ -97,6 +98,7 @@ static const struct option names[] = {
     {"hdr", required_argument, NULL, OPTION_HDR},
     {"allow-remote", no_argument, NULL, OPTION_REMOTE},
     {"help", no_argument, NULL, OPTION_HELP},
+    {"man", no_argument, NULL, OPTION_MAN},
     {"version", no_argument, NULL, OPTION_VERSION},
     {NULL, 0, NULL, 0},
 };
@@ -512,9 +514,11 @@ static bool parse(parser_t *parser, int argc, char **argv, FILE *out, int *exit_
     optind = 0; /* a second command line in one process: tests */
     opterr = 0;
     for (int letter; (letter = getopt_long(argc, argv, ":c:t:d:n:w:p:m:R:X:H:b:B:u:s:j:h", names, NULL)) != -1;) {
-        if (letter == OPTION_HELP || letter == 'h' || letter == OPTION_VERSION) {
+        if (letter == OPTION_HELP || letter == 'h' || letter == OPTION_VERSION || letter == OPTION_MAN) {
             if (letter == OPTION_VERSION)
                 fputs("uvhttp-load " UVHTTP_BUILD_VERSION "\n", out);
+            else if (letter == OPTION_MAN)
+                load_write_manual(out);
             else
                 fprintf(out, "%s%s%s", load_help_usage, load_has_tls ? load_help_tls : "", load_help);
             *exit_code = LOAD_OK;

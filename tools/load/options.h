@@ -84,6 +84,9 @@ extern const bool load_has_zlib; /* deflate.c: whether --hdr can write the log *
 /* help.c: the parts of --help; the second one is for a build with TLS. */
 extern const char load_help_usage[], load_help_tls[], load_help[];
 
+/* The manual page in roff. */
+void load_write_manual(FILE *out);
+
 /* url.c: scheme, host, port and target; `url` has to stay. Returns NULL, or what is wrong, a constant. */
 const char *load_set_url(load_options_t *options, const char *url);
 

@@ -4,11 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_SIZE 64
+#define NAME_SIZE OPTIONS_NAME_SIZE
+#define HELP_WIDTH 80
+#define HELP_COLUMN 29 /* where the explanations start */
 
 /* --- what is wrong --- */
 
-static _Noreturn void refuse(const options_t *options, const char *name, const char *value, const char *why) {
+_Noreturn void options_refuse(const options_t *options, const char *name, const char *value, const char *why) {
     fprintf(stderr, "%s: %s '%s': %s\n", options->program, name, value, why);
     exit(2);
 }
@@ -18,13 +20,13 @@ unsigned long options_number(const options_t *options, const char *name, const c
     char allowed[80];
     unsigned long number = 0;
     snprintf(allowed, sizeof allowed, "allowed is %lu..%lu", min, max);
-    if (*value == '\0') refuse(options, name, value, allowed);
+    if (*value == '\0') options_refuse(options, name, value, allowed);
     for (const char *at = value; *at; ++at) {
-        if (*at < '0' || *at > '9') refuse(options, name, value, allowed);
+        if (*at < '0' || *at > '9') options_refuse(options, name, value, allowed);
         number = number * 10 + (unsigned long)(*at - '0');
-        if (number > max) refuse(options, name, value, allowed);
+        if (number > max) options_refuse(options, name, value, allowed);
     }
-    if (number < min) refuse(options, name, value, allowed);
+    if (number < min) options_refuse(options, name, value, allowed);
     return number;
 }
 
@@ -39,13 +41,12 @@ static int choice(const options_t *options, const option_t *option, const char *
         if (at) at += 2;
     }
     snprintf(allowed, sizeof allowed, "allowed are %s", option->choices);
-    refuse(options, option->name, value, allowed);
+    options_refuse(options, option->name, value, allowed);
 }
 
 /* --- names --- */
 
-/* "keepalive_timeout" as "--keepalive-timeout" */
-static void option_of(const char *field, char *name) {
+void options_of_field(const char *field, char *name) {
     snprintf(name, NAME_SIZE, "--%s", field);
     for (char *at = name; *at; ++at) {
         if (*at == '_') *at = '-';
@@ -92,7 +93,7 @@ static void consider_field(const char *field, const char *group, const char *val
     search_t *search = user;
     char name[NAME_SIZE];
     (void)group, (void)value, (void)expected;
-    option_of(field, name);
+    options_of_field(field, name);
     consider(search, name);
     if (strcmp(name, search->wanted) != 0) return;
     search->found = true;
@@ -117,37 +118,77 @@ static _Noreturn void refuse_unknown(const options_t *options, search_t *search)
     for (size_t i = 0; i < options->count; ++i) consider(search, options->table[i].name);
     if (strncmp(search->wanted, "--", 2) == 0 && search->nearest[0])
         snprintf(why, sizeof why, "unknown, did you mean %s?", search->nearest);
-    refuse(options, "option", search->wanted, why);
+    options_refuse(options, "option", search->wanted, why);
 }
 
 /* --- help --- */
 
-static void print_field(const char *field, const char *group, const char *value, const char *expected, void *user) {
-    char name[NAME_SIZE];
-    (void)group, (void)user;
-    option_of(field, name);
-    printf("  %-26s %s (default %s)\n", name, expected, *value ? value : "none");
+const char *options_value(const option_t *option) {
+    static const char *const by_kind[] = {"TEXT", "N", "WORD", "", "TEXT", "", "TEXT", "TEXT"};
+    return option->value ? option->value : by_kind[option->kind];
 }
 
-static void print_help(const options_t *options) {
-    static const char *const values[] = {" TEXT", " N", " WORD", "", " TEXT", "", " TEXT"};
+/* The explanation next to the name, or below a long one, in lines that fit a terminal. */
+static void print_row(const char *name, const char *help) {
+    size_t column = (size_t)printf("  %s", name);
+    if (column >= HELP_COLUMN) {
+        putchar('\n');
+        column = 0;
+    }
+    while (*help) {
+        size_t size = strlen(help), capacity = HELP_WIDTH - HELP_COLUMN;
+        if (size > capacity) {
+            for (size = capacity; size > 0 && help[size] != ' '; --size) continue;
+            if (size == 0) size = strcspn(help, " ");
+        }
+        printf("%*s%.*s\n", (int)(HELP_COLUMN - column), "", (int)size, help);
+        help += size;
+        help += strspn(help, " ");
+        column = 0;
+    }
+}
+
+static void print_field(const char *field, const char *group, const char *value, const char *expected, void *user) {
+    char name[NAME_SIZE], help[512];
+    (void)group, (void)user;
+    options_of_field(field, name);
+    snprintf(help, sizeof help, "%s (default %s)", expected, *value ? value : "none");
+    print_row(name, help);
+}
+
+static void print_option(const option_t *option) {
+    char name[2 * NAME_SIZE], letter[] = {'-', option->letter, ',', ' ', '\0'};
+    const char *value = options_value(option);
+    snprintf(name, sizeof name, "%s%s%s%s", option->letter ? letter : "    ", option->name, *value ? " " : "", value);
+    print_row(name, option->help);
+}
+
+static bool has_common(const options_t *options) {
+    for (size_t i = 0; i < options->count; ++i)
+        if (options->table[i].common) return true;
+    return false;
+}
+
+static void print_fields(const options_t *options) {
+    puts("\nFields of the configuration, --FIELD VALUE. What is given here wins over\n"
+         "UVHTTP_<FIELD> in the environment, and that over the file:");
+    uvhttp_server_config_default(options->config);
+    uvhttp_server_config_fields(options->config, print_field, NULL);
+}
+
+static void print_help(const options_t *options, bool all) {
+    bool brief = !all && has_common(options);
     printf("Usage: %s [options]", options->program);
     if (options->positional) printf(" [%s]", options->positional_name ? options->positional_name : "ADDRESS");
     putchar('\n');
-    for (size_t i = 0; i < options->count; ++i) {
-        char name[NAME_SIZE];
-        snprintf(name, sizeof name, "%s%s", options->table[i].name, values[options->table[i].kind]);
-        printf("  %-26s %s\n", name, options->table[i].help);
-    }
-    puts("  --version                  version, and what this program was built with\n  --help");
-    if (options->config) {
-        puts("  --config FILE              YAML, with any of the fields that follow\n"
-             "Fields of the configuration, --field VALUE; what is given here wins over UVHTTP_<FIELD> in the "
-             "environment,\n"
-             "and that over the file:");
-        uvhttp_server_config_default(options->config);
-        uvhttp_server_config_fields(options->config, print_field, NULL);
-    }
+    if (options->summary) puts(options->summary);
+    for (size_t i = 0; i < options->count; ++i)
+        if (!brief || options->table[i].common) print_option(&options->table[i]);
+    if (options->config) print_row("    --config FILE", "YAML, with any of the fields of the configuration");
+    print_row(brief ? "    --help-all" : "-h, --help, --version",
+              brief ? "all options, and every field of the configuration" : "");
+    if (brief) return;
+    if (options->config) print_fields(options);
     if (options->notes) puts(options->notes);
 }
 
@@ -167,25 +208,27 @@ static argument_t split(const char *text) {
 
 static const char *take_value(const options_t *options, const argument_t *argument, char ***at) {
     if (argument->value) return argument->value;
-    if (!(*at)[1]) refuse(options, argument->name, "", "needs a value");
+    if (!(*at)[1]) options_refuse(options, argument->name, "", "needs a value");
     return *++*at;
 }
 
 static void add_to_list(const options_t *options, const option_t *option, const char *value) {
     option_list_t *list = option->at;
     size_t used = strlen(list->text), size = strlen(value);
-    if (used + size + 2 > sizeof list->text) refuse(options, option->name, value, "too many of them");
+    if (used + size + 2 > sizeof list->text) options_refuse(options, option->name, value, "too many of them");
     snprintf(list->text + used, sizeof list->text - used, "%s%s", used ? "," : "", value);
 }
 
 static void take_option(const options_t *options, const option_t *option, const argument_t *argument, char ***at) {
     if (option->kind == OPTION_FLAG) {
-        if (argument->value) refuse(options, option->name, argument->value, "takes no value");
+        if (argument->value) options_refuse(options, option->name, argument->value, "takes no value");
         *(bool *)option->at = true;
         return;
     }
     const char *value = take_value(options, argument, at);
-    if (option->kind == OPTION_TEXT)
+    if (option->kind == OPTION_EACH)
+        option->each(options, option, (char *)value, at);
+    else if (option->kind == OPTION_TEXT)
         *(const char **)option->at = value;
     else if (option->kind == OPTION_LIST)
         add_to_list(options, option, value);
@@ -195,9 +238,14 @@ static void take_option(const options_t *options, const option_t *option, const 
         *(int *)option->at = choice(options, option, value);
 }
 
+static bool is_named(const option_t *option, const char *name) {
+    bool letter = option->letter && name[0] == '-' && name[1] == option->letter && name[2] == '\0';
+    return letter || strcmp(option->name, name) == 0;
+}
+
 static bool take_from_table(const options_t *options, const argument_t *argument, char ***at) {
     for (size_t i = 0; i < options->count; ++i) {
-        if (options->table[i].field || strcmp(options->table[i].name, argument->name) != 0) continue;
+        if (options->table[i].field || !is_named(&options->table[i], argument->name)) continue;
         take_option(options, &options->table[i], argument, at);
         return true;
     }
@@ -211,8 +259,9 @@ static const char *parse_own(const options_t *options, char **argv) {
     char **left = argv;
     for (char **at = argv + 1; *at; ++at) {
         argument_t argument = split(*at);
-        if (strcmp(*at, "--help") == 0 || strcmp(*at, "-h") == 0) {
-            print_help(options);
+        bool all = strcmp(*at, "--help-all") == 0;
+        if (all || strcmp(*at, "--help") == 0 || strcmp(*at, "-h") == 0) {
+            print_help(options, all);
             exit(0);
         } else if (strcmp(*at, "--version") == 0) {
             printf("uvhttp %s\n%s", uvhttp_version(), uvhttp_build_info());
@@ -227,11 +276,12 @@ static const char *parse_own(const options_t *options, char **argv) {
             char why[256];
             snprintf(why, sizeof why, "one %s is allowed, and '%.100s' is given already",
                      options->positional_name ? options->positional_name : "ADDRESS", *options->positional);
-            refuse(options, "argument", *at, why);
+            options_refuse(options, "argument", *at, why);
         } else {
             search_t search = find_field(options, argument.name);
             if (!search.found) refuse_unknown(options, &search);
-            if (search.is_switch && argument.value) refuse(options, argument.name, argument.value, "takes no value");
+            if (search.is_switch && argument.value)
+                options_refuse(options, argument.name, argument.value, "takes no value");
             *left++ = *at;
             if (!argument.value && !search.is_switch) *left++ = (char *)take_value(options, &argument, &at);
         }
@@ -251,6 +301,7 @@ static _Noreturn void refuse_config(const options_t *options, const char *messag
 /* What a reload has to do again: a program has one command line. */
 static struct {
     const char *program, *file;
+    const char *const *own;
     uvhttp_server_config_t initial;
     size_t count;
     struct {
@@ -272,7 +323,7 @@ static void parse_fields(const options_t *options, char **argv) {
         search_t search = find_field(options, argument.name);
         const char *value = search.is_switch ? "true" : take_value(options, &argument, &at);
         if (uvhttp_server_config_set(options->config, search.field, value, message, sizeof message) != 0)
-            refuse(options, argument.name, value, strstr(message, "expected"));
+            options_refuse(options, argument.name, value, strstr(message, "expected"));
         keep_field(search.field, value);
     }
 }
@@ -284,11 +335,15 @@ static void say(const char *what, const char *lines) {
     }
 }
 
+static int load(uvhttp_server_config_t *config, char *message, size_t size) {
+    return uvhttp_server_config_load_with(config, given.file, given.own, message, size);
+}
+
 void options_reload(uvhttp_server_t *server, void *user) {
     (void)user;
     char message[1024] = "";
     uvhttp_server_config_t config = given.initial;
-    int status = given.file ? uvhttp_server_config_load(&config, given.file, message, sizeof message) : 0;
+    int status = given.file ? load(&config, message, sizeof message) : 0;
     if (status == 0) status = uvhttp_server_config_env(&config, message, sizeof message);
     for (size_t i = 0; i < given.count && status == 0; ++i)
         status =
@@ -300,15 +355,16 @@ void options_reload(uvhttp_server_t *server, void *user) {
         say("not reloaded: ", message);
 }
 
-void options_parse(const options_t *options, char **argv) {
-    char message[1024];
+const char *options_parse(const options_t *options, char **argv) {
+    char message[4096];
     if (options->config) given.initial = *options->config;
     const char *file = parse_own(options, argv);
-    if (!options->config) return;
+    if (!options->config) return file;
     given.program = options->program;
     given.file = file;
-    if (file && uvhttp_server_config_load(options->config, file, message, sizeof message) != 0)
-        refuse_config(options, message);
+    given.own = options->own;
+    if (file && load(options->config, message, sizeof message) != 0) refuse_config(options, message);
     if (uvhttp_server_config_env(options->config, message, sizeof message) != 0) refuse_config(options, message);
     parse_fields(options, argv);
+    return file;
 }

@@ -74,7 +74,7 @@ static bool set_number(setup_t *setup, const char *name, const char *value) {
                   FIELD(no_precompressed),  FIELD(no_sendfile),       FIELD(warm_up),          FIELD(sendfile_min),
                   FIELD(cache_entries_max), FIELD(cache_missing_max), FIELD(open_files_max),   FIELD(cache_size_max),
                   FIELD(revalidate_ms),     FIELD(ranges_max),        FIELD(list_entries_max), FIELD(helper_threads),
-                  FIELD(backlog_max)};
+                  FIELD(backlog_max),       FIELD(fallback_for_html)};
     uint64_t number = strtoull(value, NULL, 10);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         if (strcmp(fields[i].name, name) != 0) continue;

@@ -1,0 +1,60 @@
+/* Owns: names and passwords from a file. They stay in memory as long as the program. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/plan.h"
+
+bool users_split(char *text, char **user, char **password) {
+    char *colon = strchr(text, ':');
+    if (!colon || colon == text || !colon[1]) return false;
+    *colon = '\0';
+    *user = text;
+    *password = colon + 1;
+    return true;
+}
+
+static int read_lines(FILE *in, const char *path, uvhttp_credential_t *users, size_t max, char *why, size_t size) {
+    char *line = NULL;
+    size_t capacity = 0;
+    int number = 0, count = 0;
+    while (count >= 0 && getline(&line, &capacity, in) >= 0) {
+        char *user, *password;
+        number++;
+        line[strcspn(line, "\r\n")] = '\0';
+        if (!*line || *line == '#') continue;
+        char *copy = strdup(line);
+        if ((size_t)count == max) {
+            snprintf(why, size, "%s:%d: more than %zu users", path, number, max);
+            count = -1;
+        } else if (!copy || !users_split(copy, &user, &password)) {
+            snprintf(why, size, "%s:%d: expected USER:PASSWORD", path, number);
+            count = -1;
+        } else {
+            users[count++] = (uvhttp_credential_t){.user = user, .secret = password};
+            copy = NULL;
+        }
+        free(copy);
+    }
+    free(line);
+    if (count == 0) snprintf(why, size, "%s: there is no line USER:PASSWORD", path);
+    return count == 0 ? -1 : count;
+}
+
+int users_read(const char *path, uvhttp_credential_t *users, size_t max, char *why, size_t size) {
+    struct stat info;
+    FILE *in = fopen(path, "re");
+    if (!in) {
+        snprintf(why, size, "%s: %s", path, strerror(errno));
+        return -1;
+    }
+    int count = -1;
+    if (fstat(fileno(in), &info) == 0 && S_ISREG(info.st_mode) && (info.st_mode & S_IROTH))
+        snprintf(why, size, "%s: everybody on this machine can read it: chmod o-r %s", path, path);
+    else
+        count = read_lines(in, path, users, max, why, size);
+    fclose(in);
+    return count;
+}
