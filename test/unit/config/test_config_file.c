@@ -263,6 +263,24 @@ static void test_a_large_or_deep_file_is_refused_soon(void **state) {
     assert_int_equal(uvhttp_server_config_load(&config, path, message, sizeof message), UVHTTP_E_CONFIG);
 }
 
+static void test_names_of_the_program_are_skipped_at_the_top_only(void **state) {
+    (void)state;
+    static const char *const own[] = {"sites", "app", NULL};
+    static const char text[] = "sites:\n  - {backlog: x, deep: [1, {a: b}]}\nbacklog: 9\napp: 1\n";
+    uvhttp_server_config_t config;
+    char message[400];
+    uvhttp_server_config_default(&config);
+    write_file(text, sizeof text - 1);
+    assert_int_equal(uvhttp_server_config_load_with(&config, path, own, message, sizeof message), UVHTTP_OK);
+    assert_int_equal(config.backlog, 9);
+    assert_int_equal(uvhttp_server_config_load(&config, path, message, sizeof message), UVHTTP_E_CONFIG);
+    assert_non_null(strstr(message, ":1:1: there is no field \"sites\""));
+    write_file("performance:\n  app: 1\napps: 2\n", 30);
+    assert_int_equal(uvhttp_server_config_load_with(&config, path, own, message, sizeof message), UVHTTP_E_CONFIG);
+    assert_non_null(strstr(message, ":2:3: there is no field \"app\" in \"performance\""));
+    assert_non_null(strstr(message, ":3:1: there is no field \"apps\""));
+}
+
 static void test_arguments_that_are_wrong(void **state) {
     (void)state;
     uvhttp_server_config_t config = {.struct_size = 0};
@@ -423,6 +441,7 @@ int main(void) {
         cmocka_unit_test(test_all_problems_are_reported_or_counted),
         cmocka_unit_test(test_a_file_that_cannot_be_read_is_reported_by_name),
         cmocka_unit_test(test_a_large_or_deep_file_is_refused_soon),
+        cmocka_unit_test(test_names_of_the_program_are_skipped_at_the_top_only),
         cmocka_unit_test(test_arguments_that_are_wrong),
         cmocka_unit_test(test_an_older_structure_has_no_newer_fields),
         cmocka_unit_test(test_out_of_memory_is_an_error_and_nothing_is_applied),

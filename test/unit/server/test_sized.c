@@ -173,6 +173,8 @@ static outcome_t call_static(const void *options, size_t size) {
     outcome_t outcome = of_status(uvhttp_static_sized(server, pattern, "/tmp", options, size));
     assert_int_equal(
         of_status(uvhttp_group_static_sized(uvhttp_group(server, "/group"), pattern, "/tmp", options, size)), outcome);
+    bool opened = uvhttp_static_files_sized(server, "/tmp", options, size) != NULL;
+    assert_int_equal(opened, outcome == of_status(UVHTTP_OK));
     return outcome;
 }
 
