@@ -45,6 +45,9 @@ void uvhttp__tcp_loop_check_done(uvhttp__tcp_loop_t *loop) {
     if (!loop->draining || loop->done || loop->listeners_open > 0 || !uvhttp__list_empty(&loop->conns)) return;
     if (loop->started && ops->is_busy && ops->is_busy(loop)) return;
     loop->done = true;
+    pthread_mutex_lock(&loop->tcp_server->stop_lock);
+    loop->reachable = false; /* messages from before are run when the loop stops; later ones would not be */
+    pthread_mutex_unlock(&loop->tcp_server->stop_lock);
     UVHTTP_LOG_INFO("%s: loop %u has drained", loop->tcp_server->options.name, loop->index);
     uvhttp__timer_stop(&loop->io->wheel, &loop->drain_timer);
     if (loop->tcp_server->uv)

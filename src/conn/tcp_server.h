@@ -76,8 +76,10 @@ typedef struct uvhttp__tcp_server_options {
     uint64_t write_high_watermark; /* bytes; for uvhttp_tcp_send */
     uint64_t write_queue_max;      /* bytes */
     bool install_signal_handlers;
-    bool speaks_h2;   /* connections may speak h2 (ALPN) */
-    const char *name; /* for log lines */
+    bool keeps_ages;    /* each loop remembers when its connections were accepted (inspect.h) */
+    bool private_paths; /* Unix sockets are created with mode 0600 */
+    bool speaks_h2;     /* connections may speak h2 (ALPN) */
+    const char *name;   /* for log lines */
     const uvhttp__conn_ops_t *ops;
     void *user;
 } uvhttp__tcp_server_options_t;
@@ -106,6 +108,8 @@ struct uvhttp__tcp_loop {
     uint32_t index;
     uvhttp__output_check_t *output_checks; /* rows are found by their number, which survives growing; row 0: unused */
     uint32_t output_check_count, output_check_capacity, output_check_free; /* free: the first of a list; 0: none */
+    uint32_t *accepted; /* by descriptor, if options.keeps_ages (inspect.c); NULL: none yet */
+    uint32_t accepted_capacity;
     uint64_t discard_tick; /* since when `discarded` counts, in UVHTTP__CONN_DISCARD_MS */
     uint64_t discarded;    /* bytes that came behind the end of their connection */
     uvhttp__timer_t drain_timer;
@@ -120,6 +124,7 @@ struct uvhttp__tcp_loop {
     bool cut; /* the drain deadline has passed */
     bool started;
     bool done;
+    bool reachable; /* under stop_lock: messages of uvhttp__tcp_server_post are run */
     pthread_t thread;
 };
 

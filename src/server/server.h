@@ -15,6 +15,10 @@ struct uvhttp_server {
     void (*ws_registry_release)(struct uvhttp__ws_registry *registry);
     void (*on_stopped)(uvhttp_server_t *server, void *user);
     void *on_stopped_user;
+    struct uvhttp__admin *admin; /* NULL: no admin listener */
+    /* Replaces the start and end lines: called when the loops exist and before they run. NULL: none. */
+    void (*on_ready)(uvhttp_server_t *server, void *arg);
+    void *on_ready_arg;
     struct uvhttp__static_site *sites; /* static files */
     uint64_t drain_ns;                 /* when the first loop was asked to stop; written by it. 0: not yet */
     uvhttp__reload_t reload;

@@ -10,6 +10,7 @@ import harness
 HERE = pathlib.Path(__file__).parent
 
 OTHERS = {
+    "test_admin": "the admin listener, a server of its own; its HTTP is the library's",
     "test_abuse": "bytes of hostile clients of HTTP/1; for HTTP/2 test_http2_abuse",
     "test_attacks": "the machinery of attacks, of each protocol its own",
     "test_cli": "the program uvhttp; its HTTP is the library's",
