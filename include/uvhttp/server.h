@@ -163,6 +163,12 @@ typedef struct uvhttp_server_config {
                                              connection is closed */
     uint32_t http2_resets_max; /**< resets of open requests on one connection, by either side, minus completed
                                   responses, 1..1,000,000; default 200; above: the connection is closed */
+
+    /* Metrics (metrics.h, docs/guide/metrics.md). */
+    bool metrics; /**< count requests by route, method, status, protocol, scheme and error; default false. Counters and
+                     the response-time histogram are kept in any case */
+    uint32_t metrics_series_max; /**< combinations of those on each loop, 1..65535; default 1000. Further requests are
+                                    counted together (metrics_series_overflows). A combination takes 500 bytes */
 } uvhttp_server_config_t;
 
 UVHTTP_EXPORT void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_size);

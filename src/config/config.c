@@ -126,6 +126,8 @@ static const field_t fields[] = {
     BYTES(http2_connection_window, 1 << 20, 65535, 1 << 20),
     BYTES64(http2_connection_memory_max, 1 << 20, 65536, UINT32_MAX),
     NUMBER(http2_resets_max, 200, 1, 1000000),
+    SWITCH(metrics, false),
+    NUMBER(metrics_series_max, 1000, 1, 65535),
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 static_assert(FIELD_COUNT <= UVHTTP__CONFIG_FIELDS_MAX, "room for every field");
