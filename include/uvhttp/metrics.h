@@ -75,7 +75,10 @@ typedef struct uvhttp_metrics_snapshot {
     uint64_t time_unix_ns;
     uint64_t uptime_ns; /**< since uvhttp_server_new */
     uint64_t connections;
-    uint64_t active_requests; /**< whose head has been received and whose response is not complete */
+    uint64_t active_requests; /**< whose head has been received and whose response is not complete. 0 unless
+                                 `recording` */
+    uint64_t work_queue_count, work_queue_sum_ns; /**< jobs and handlers that worker threads have started, and how long
+                                                     they had waited */
     uvhttp_metrics_process_t process;
     uint32_t metric_count, loop_count, series_count, response_time_count;
     uint32_t duration_bound_count, size_bound_count;

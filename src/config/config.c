@@ -127,6 +127,8 @@ static const field_t fields[] = {
     BYTES(http2_connection_window, 1 << 20, 65535, 1 << 20),
     BYTES64(http2_connection_memory_max, 1 << 20, 65536, UINT32_MAX),
     NUMBER(http2_resets_max, 200, 1, 1000000),
+    SWITCH(metrics, false),
+    NUMBER(metrics_series_max, 1000, 1, 65535),
     {"admin", TEXT, AT(admin), 0, 0, 0, .unit = "host:port, or unix:/path"},
     {"admin_token", TEXT, AT(admin_token), 0, 0, 0, .unit = "text of at most 1023 bytes", .secret = true},
 };

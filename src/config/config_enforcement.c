@@ -78,6 +78,8 @@ static const struct {
     {"http2_connection_window", "HTTP/2 flow control; http2_windows_exceeded"},
     {"http2_connection_memory_max", "HTTP/2: requests are refused, then the connection ends; http2_memory_exceeded"},
     {"http2_resets_max", "HTTP/2: the connection ends; http2_reset_floods"},
+    {"metrics", "the end of a request is counted by its attributes"},
+    {"metrics_series_max", "each loop: further requests are counted together; metrics_series_overflows"},
     {"admin", "the start opens a listener of its own"},
     {"admin_token", "the admin listener: 401"},
 };

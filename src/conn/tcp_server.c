@@ -288,7 +288,9 @@ static void loop_free(uvhttp__tcp_loop_t *loop) {
 static void *loop_run(void *arg) {
     uvhttp__tcp_loop_t *loop = arg;
     current_loop = loop->io;
+    uvhttp__tcp_loop_enter(loop);
     uvhttp__loop_run(loop->io);
+    uvhttp__tcp_loop_leave(loop);
     current_loop = NULL;
     return NULL;
 }
@@ -398,6 +400,7 @@ int uvhttp__tcp_server_attach(uvhttp__tcp_server_t *tcp_server, struct uv_loop_s
         uvhttp__tcp_server_fit_descriptors(tcp_server, false);
         tcp_server->running = true;
         attached_add(tcp_server);
+        uvhttp__tcp_loop_enter(&tcp_server->loops[0]);
         loops_begin(tcp_server);
         return UVHTTP_OK;
     }

@@ -126,6 +126,8 @@ struct uvhttp__tcp_loop {
     bool done;
     bool reachable; /* under stop_lock: messages of uvhttp__tcp_server_post are run */
     pthread_t thread;
+    _Atomic(clockid_t) cpu_clock; /* of the thread that runs it; 0: none does */
+    _Atomic(uint64_t) cpu_ns;     /* that a thread of the past has used */
 };
 
 /* Whether it ends when what runs is done: the server stops, or this connection drains alone. */
@@ -186,6 +188,11 @@ void uvhttp__tcp_server_free(uvhttp__tcp_server_t *tcp_server);
 /* Addresses that are listened on, one after the other, separated by ", ". */
 void uvhttp__tcp_server_addresses(const uvhttp__tcp_server_t *tcp_server, char *text, size_t size);
 void uvhttp__tcp_server_counters(const uvhttp__tcp_server_t *tcp_server, uvhttp__counter_sums_t *sums);
+/* CPU time of the loop's thread, ns. Any thread. */
+uint64_t uvhttp__tcp_loop_cpu_ns(const uvhttp__tcp_loop_t *loop);
+/* The calling thread runs the loop from here on, or does so no more. */
+void uvhttp__tcp_loop_enter(uvhttp__tcp_loop_t *loop);
+void uvhttp__tcp_loop_leave(uvhttp__tcp_loop_t *loop);
 /* Returns the loop of the calling thread; of several attached servers that have not been freed, that of the last one.
  * NULL: there is none. It does not tell whether an object belongs to that loop. */
 uvhttp__loop_t *uvhttp__tcp_server_current_loop(void);

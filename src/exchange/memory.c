@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/hot_path.h"
 #include "exchange/exchange.h"
+#include "exchange/measure.h"
 #include "exchange/origin.h"
 
 /* Enough for the open requests of one loop between iterations; more are returned to the allocator. */
@@ -122,11 +123,12 @@ static inline bool is_plain(const uvhttp__exchange_t *exchange) {
 }
 
 UVHTTP__HOT void uvhttp__exchange_finished(uvhttp__exchange_t *exchange) {
+    uvhttp__http_loop_t *loop = exchange->loop;
+    if (UNLIKELY(loop->metrics != NULL)) uvhttp__exchange_measure(exchange);
     if (UNLIKELY(!is_plain(exchange))) {
         finish_any(exchange);
         return;
     }
-    uvhttp__http_loop_t *loop = exchange->loop;
     uvhttp__counters_response(&loop->tcp->counters, exchange->response.status);
     loop->responses_in_iteration++;
     exchange->protocol = NULL;

@@ -73,6 +73,7 @@ uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
     char message[256];
     uvhttp_server_t *server = uvhttp__calloc(1, sizeof *server);
     if (!server) return NULL;
+    server->created_ns = uvhttp__clock_ns();
     if (uvhttp__server_copy_config(config, &server->service.config, message, sizeof message) != UVHTTP_OK) {
         UVHTTP_LOG_ERROR("http: configuration: %s", message);
         goto fail;

@@ -20,6 +20,7 @@ struct uvhttp_server {
     void (*on_ready)(uvhttp_server_t *server, void *arg);
     void *on_ready_arg;
     struct uvhttp__static_site *sites; /* static files */
+    uint64_t created_ns;
     uint64_t drain_ns;                 /* when the first loop was asked to stop; written by it. 0: not yet */
     uvhttp__reload_t reload;
     int setup_status; /* the first error of what was set up before the routes were complete */
