@@ -44,7 +44,7 @@ struct uvhttp__admin {
 
 /* --- admin_routes.c --- */
 /* Registers endpoints and their protection. Returns 0 or the code of a registration. */
-int uvhttp__admin_add_routes(uvhttp__admin_t *admin, bool checks_host);
+int uvhttp__admin_add_routes(uvhttp__admin_t *admin, bool loopback);
 
 /* Sends it, or 503 if it could not be made. */
 void uvhttp__admin_respond(uvhttp_response_t *res, int status, const uvhttp__json_t *json);

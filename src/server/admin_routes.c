@@ -1,5 +1,5 @@
-/* Owns: the endpoints of the admin listener that need no other thread, and what protects all of them: the host, the
- * token, and a field that pages of other sites cannot send. May include: everything. */
+/* Owns: the endpoints of the admin listener that need no other thread, and what protects all of them: the Host field,
+ * the token, and a field that pages of other sites cannot send. May include: everything. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -128,14 +128,27 @@ static void get_log_level(uvhttp_request_t *req, uvhttp_response_t *res, void *u
     respond_level(res);
 }
 
+static bool next_is(uvhttp_str_t *text, const char *token) {
+    size_t size = strlen(token);
+    while (text->size > 0 && memchr(" \t\r\n", text->data[0], 4)) text->data++, text->size--;
+    if (!uvhttp_str_starts_with(*text, token)) return false;
+    *text = (uvhttp_str_t){text->data + size, text->size - size};
+    return true;
+}
+
 /* The only body that is understood: {"level": "debug"}. */
 static bool parse_level(uvhttp_str_t body, uvhttp_log_level_t *level) {
-    char text[64], word[16];
-    int end = 0;
-    if (body.size >= sizeof text || memchr(body.data ? body.data : "", '\0', body.size)) return false;
-    snprintf(text, sizeof text, "%.*s", (int)body.size, body.data ? body.data : "");
-    if (sscanf(text, " { \"level\" : \"%15[a-z]\" } %n", word, &end) != 1 || end == 0 || text[end]) return false;
-    return uvhttp_log_level_parse(word, level) == UVHTTP_OK;
+    char word[8];
+    if (!next_is(&body, "{") || !next_is(&body, "\"level\"") || !next_is(&body, ":") || !next_is(&body, "\""))
+        return false;
+    const char *end = memchr(body.data, '"', body.size);
+    size_t size = end ? (size_t)(end - body.data) : sizeof word;
+    if (size >= sizeof word) return false;
+    memcpy(word, body.data, size);
+    word[size] = '\0';
+    body = (uvhttp_str_t){end, body.size - size};
+    return next_is(&body, "\"") && next_is(&body, "}") && (next_is(&body, ""), body.size == 0) &&
+           strlen(word) == size && uvhttp_log_level_parse(word, level) == UVHTTP_OK;
 }
 
 static void put_log_level(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -175,20 +188,20 @@ static uvhttp_middleware_t token_check(const char *token) {
     return uvhttp_bearer_auth(&options);
 }
 
-static int protect(uvhttp_server_t *own, bool checks_host) {
+static int protect(uvhttp_server_t *own, bool loopback) {
     const uvhttp_allowed_hosts_options_t hosts = {.loopback = true, .hint = "Open it as localhost or 127.0.0.1."};
     const uvhttp_security_headers_options_t fields = {
         .referrer_policy = "no-referrer", .content_security_policy = "default-src 'none'; frame-ancestors 'none'"};
     int status = uvhttp_use(own, uvhttp_security_headers(&fields));
-    if (status == UVHTTP_OK && checks_host) status = uvhttp_use(own, uvhttp_allowed_hosts(&hosts));
+    if (status == UVHTTP_OK && loopback) status = uvhttp_use(own, uvhttp_allowed_hosts(&hosts));
     return status;
 }
 
 /* The page itself shows nothing of the server. Health and readiness are for probes, and say little more than a
  * connection does. */
-int uvhttp__admin_add_routes(uvhttp__admin_t *admin, bool checks_host) {
+int uvhttp__admin_add_routes(uvhttp__admin_t *admin, bool loopback) {
     const char *token = admin->server->service.config.admin_token;
-    int status = protect(admin->own, checks_host);
+    int status = protect(admin->own, loopback);
     uvhttp_get(admin->own, "/", uvhttp__admin_get_page, NULL);
     uvhttp_get(admin->own, "/health", uvhttp__admin_get_health, admin);
     uvhttp_get(admin->own, "/ready", get_ready, admin);

@@ -93,7 +93,11 @@ static void tick(uvhttp__admin_t *admin) {
         uvhttp__json_t json = {0};
         uvhttp__json_clear(point);
         uvhttp__admin_write_point(point, ticks->last, now);
-        if (point->failed) uvhttp__json_clear(point), uvhttp__json_add(point, "null");
+        if (point->failed) {
+            uvhttp__json_clear(point);
+            uvhttp__json_add(point, "null");
+        }
+        uvhttp__json_trim(point);
         if (ticks->stream_count > 0) write_tick(&json, admin, point, now);
         for (uint32_t i = 0; i < ticks->stream_count; i++) send_event(ticks->streams[i], "tick", &json);
         uvhttp__json_free(&json);
