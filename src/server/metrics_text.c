@@ -143,6 +143,7 @@ static void put_exemplar(const text_t *text, const uvhttp__exemplar_view_t *exem
     uvhttp__write_hex(text->out, exemplar->id.trace[1]);
     put(text, "\",span_id=\"");
     uvhttp__write_hex(text->out, exemplar->id.span);
+    put(text, "\"");
     put_value(text, exemplar->duration_ns, NS);
     put(text, " ");
     uvhttp__write_scaled(text->out, exemplar->time_ns / 1000000, 1000, true);

@@ -44,6 +44,7 @@ OTHERS = {
     "test_load_results": "uvhttp-load",
     "test_log": "lines of the log",
     "test_malformed": "bytes of malformed requests; for HTTP/2 test_http2_frames",
+    "test_prometheus": "Prometheus, which speaks HTTP/1",
     "test_protocols": "no server",
     "test_proxy": "the PROXY protocol, and nginx and haproxy that speak HTTP/1 to their backends",
     "test_redis": "the store of rate limits; test_rate_limit runs over both",
