@@ -42,14 +42,15 @@ struct uvhttp__admin {
     uvhttp__admin_ticks_t ticks;  /* own loop's thread */
 };
 
-/* --- admin_routes.c --- */
-/* Registers endpoints and their protection. Returns 0 or the code of a registration. */
-int uvhttp__admin_add_routes(uvhttp__admin_t *admin, bool loopback);
-
+/* --- admin_respond.c --- */
 /* Sends it, or 503 if it could not be made. */
 void uvhttp__admin_respond(uvhttp_response_t *res, int status, const uvhttp__json_t *json);
 /* What the server is doing: "starting", "running" or "draining". Any thread. */
 const char *uvhttp__admin_state(const uvhttp__admin_t *admin);
+
+/* --- admin_routes.c --- */
+/* Registers endpoints and their protection. Returns 0 or the code of a registration. */
+int uvhttp__admin_add_routes(uvhttp__admin_t *admin, bool loopback);
 
 /* --- admin_loops.c: handlers that ask the loops of the server. user: the admin --- */
 void uvhttp__admin_get_health(uvhttp_request_t *req, uvhttp_response_t *res, void *user);

@@ -12,23 +12,6 @@
 
 #define OWN_FIELD "X-Uvhttp-Admin"
 
-const char *uvhttp__admin_state(const uvhttp__admin_t *admin) {
-    uvhttp__tcp_server_t *tcp_server = admin->server->tcp_server;
-    if (!uvhttp_server_engine(admin->server, NULL)) return "starting";
-    pthread_mutex_lock(&tcp_server->stop_lock);
-    int level = tcp_server->stop_level;
-    pthread_mutex_unlock(&tcp_server->stop_lock);
-    return level == 0 ? "running" : "draining";
-}
-
-void uvhttp__admin_respond(uvhttp_response_t *res, int status, const uvhttp__json_t *json) {
-    (void)uvhttp_response_header(res, "Cache-Control", "no-store");
-    if (json->failed)
-        (void)uvhttp_response_json(res, 503, "{\"error\":\"out of memory\"}\n");
-    else
-        (void)uvhttp_response_send(res, status, "application/json", json->data, json->size);
-}
-
 static void respond_and_free(uvhttp_response_t *res, int status, uvhttp__json_t *json) {
     uvhttp__admin_respond(res, status, json);
     uvhttp__json_free(json);
@@ -98,7 +81,7 @@ static void add_setting(const uvhttp_config_setting_t *setting, void *user) {
 static void get_config(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req;
     const uvhttp__admin_t *admin = user;
-    const char *reason = NULL, *engine = uvhttp_server_engine(admin->server, &reason);
+    const char *reason = NULL, *engine = uvhttp__server_engine(admin->server, &reason);
     uvhttp__json_t json = {0};
     uvhttp__json_add(&json, "{");
     add_member(&json, "version", uvhttp_version());

@@ -271,8 +271,8 @@ void uvhttp_server_on_stopped(uvhttp_server_t *server, void (*on_stopped)(uvhttp
 }
 
 const char *uvhttp_server_engine(const uvhttp_server_t *server, const char **reason) {
-    const char *engine = server ? atomic_load_explicit(&server->engine, memory_order_acquire) : NULL;
-    if (reason) *reason = engine ? server->engine_reason : NULL;
+    const char *why = NULL, *engine = server ? uvhttp__server_engine(server, &why) : NULL;
+    if (reason) *reason = why;
     return engine;
 }
 
