@@ -7,7 +7,7 @@ static const struct {
     const char *name, *enforced_by;
 } rows[] = {
     {"io_threads", "the start makes so many loop threads"},
-    {"engine", "the start chooses the I/O backend; the log and the admin page state the reason"},
+    {"engine", "the start chooses the I/O backend, and the log states the reason"},
     {"max_connections", "accept: the longest idle connection is closed, else clients wait in the backlog; "
                         "connections_evicted, connections_waited"},
     {"backlog", "the kernel: net.core.somaxconn limits it too"},
@@ -47,9 +47,9 @@ static const struct {
     {"coroutine_stack_size", "a guard page ends the process at an overflow; coroutine_stack_used_max"},
     {"coroutines_max", "the exchange: 503; coroutines_refused"},
     {"drain_idle_ms", "a timer per connection while the server drains"},
-    {"tls_certificate", "TLS listeners; read at the start and in a reload"},
-    {"tls_key", "TLS listeners; read at the start and in a reload"},
-    {"tls_ocsp", "TLS listeners; read at the start and in a reload"},
+    {"tls_certificate", "TLS listeners, which read it at the start and in a reload"},
+    {"tls_key", "TLS listeners, which read it at the start and in a reload"},
+    {"tls_ocsp", "TLS listeners, which read it at the start and in a reload"},
     {"tls_client_ca", "the TLS handshake: a client's certificate is refused"},
     {"tls_client_crl", "the TLS handshake: a revoked certificate is refused"},
     {"tls_clients", "the TLS handshake: a client without a valid certificate is refused"},

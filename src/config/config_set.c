@@ -16,7 +16,7 @@ int uvhttp_server_config_set(uvhttp_server_config_t *config, const char *name, c
             continue;
         }
         int status = uvhttp__config_assign(config, i, name, value, message, size);
-        if (status == UVHTTP_OK) uvhttp__config_set_origin(config, i, UVHTTP_CONFIG_FROM_OPTION, 0);
+        if (status == UVHTTP_OK) uvhttp__config_set_origin(config, i, UVHTTP_CONFIG_FROM_OPTION);
         return status;
     }
     char shown[UVHTTP__CONFIG_SHOWN_SIZE], hint[UVHTTP__NEAREST_HINT_SIZE];
