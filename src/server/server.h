@@ -17,7 +17,7 @@ struct uvhttp_server {
     void *on_stopped_user;
     struct uvhttp__static_site *sites; /* static files */
     uint64_t created_ns;
-    uint64_t drain_ns;                 /* when the first loop was asked to stop; written by it. 0: not yet */
+    uint64_t drain_ns; /* when the first loop was asked to stop; written by it. 0: not yet */
     uvhttp__reload_t reload;
     int setup_status; /* the first error of what was set up before the routes were complete */
     bool frozen;      /* routes are complete */
