@@ -79,7 +79,6 @@ typedef struct uvhttp_metrics_snapshot {
                                  `recording` */
     uint64_t work_queue_count, work_queue_sum_ns; /**< jobs and handlers that worker threads have started, and how long
                                                      they had waited */
-    uvhttp_metrics_process_t process;
     uint32_t metric_count, loop_count, series_count, response_time_count;
     uint32_t duration_bound_count, size_bound_count;
     const uint64_t *duration_bounds_ns; /**< ascending; those from 5 ms on are OpenTelemetry's */
@@ -92,8 +91,9 @@ UVHTTP_EXPORT uvhttp_metrics_snapshot_t *uvhttp_metrics_take(const uvhttp_server
 /** NULL is allowed. */
 UVHTTP_EXPORT void uvhttp_metrics_free(uvhttp_metrics_snapshot_t *snapshot);
 
-/** Elements of a snapshot, owned by it. `index`: below metric_count, loop_count, series_count, response_time_count
- * (buckets that are not empty, ascending); else NULL. */
+/** Parts of a snapshot, owned by it; NULL if `snapshot` is NULL. `index`: below metric_count, loop_count, series_count,
+ * response_time_count (buckets that are not empty, ascending); else NULL. */
+UVHTTP_EXPORT const uvhttp_metrics_process_t *uvhttp_metrics_process(const uvhttp_metrics_snapshot_t *snapshot);
 UVHTTP_EXPORT const uvhttp_metric_t *uvhttp_metrics_metric(const uvhttp_metrics_snapshot_t *snapshot, uint32_t index);
 UVHTTP_EXPORT const uvhttp_metrics_loop_t *uvhttp_metrics_loop(const uvhttp_metrics_snapshot_t *snapshot,
                                                                uint32_t index);

@@ -32,7 +32,7 @@ static NOINLINE void look_for_trace(uvhttp__exchange_t *exchange, const uvhttp__
     if (read_trace(exchange, &metrics->candidate_id)) metrics->candidate = (uint32_t)(series - metrics->series);
 }
 
-/* It has taken longer than an iteration, or ends otherwise than it should. */
+/* It lasts longer than an iteration, or ends otherwise than it should. */
 static NOINLINE void record_alone(uvhttp__exchange_t *exchange, uvhttp__series_t *series) {
     uint64_t ns = uvhttp__clock_ns() - exchange->start_ns;
     uvhttp__trace_id_t id;

@@ -2,7 +2,7 @@
  * May include: base.
  *
  * A shard has a place for so many series as it was made with, and one more, the first, for requests that find no place.
- * Requests that end in the iteration in which they came have taken the same time: they are counted in their series, and
+ * Requests that end in the iteration in which they came all last as long as that: they are counted in their series, and
  * get their duration at its end (uvhttp__series_iteration). */
 #ifndef UVHTTP_SRC_OBS_SERIES_H
 #define UVHTTP_SRC_OBS_SERIES_H
@@ -121,7 +121,7 @@ static inline void uvhttp__series_pend(uvhttp__series_shard_t *shard, uvhttp__se
     series->next_pending = shard->pending;
     shard->pending = series;
 }
-/* An iteration that began at start_ns has taken so long, and what pends in it. Loop's thread. */
+/* An iteration that began at start_ns ends after ns, and what pends in it with it. Loop's thread. */
 void uvhttp__series_iteration(uvhttp__series_shard_t *shard, uint64_t start_ns, uint64_t ns);
 
 /* Reads a traceparent field (W3C Trace Context) of a sampled request. Returns whether it is one. */

@@ -151,7 +151,7 @@ void uvhttp__metrics_write_json(uvhttp__writer_t *out, const uvhttp__metrics_sna
     number(out, "active_requests", shown->active_requests);
     seconds(out, "work_queue_seconds", shown->work_queue_sum_ns);
     number(out, "work_queue_count", shown->work_queue_count);
-    write_process(out, &shown->process);
+    write_process(out, &snapshot->process);
     write_metrics(out, snapshot);
     write_loops(out, snapshot);
     write_times(out, snapshot);

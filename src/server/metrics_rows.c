@@ -21,18 +21,17 @@ static const int codes[] = {
       "Whether requests are counted by their attributes")                                                              \
     R(uptime, "uvhttp_uptime_seconds", GAUGE, "seconds", NS, shown->uptime_ns, "Time since the server was made")       \
     R(process_cpu_seconds, "process_cpu_seconds", COUNTER, "seconds", NS,                                              \
-      shown->process.cpu_user_ns + shown->process.cpu_system_ns, "CPU time of the process, user and system")           \
-    R(process_cpu_user_seconds, "process_cpu_user_seconds", COUNTER, "seconds", NS, shown->process.cpu_user_ns,        \
+      process->cpu_user_ns + process->cpu_system_ns, "CPU time of the process, user and system")                       \
+    R(process_cpu_user_seconds, "process_cpu_user_seconds", COUNTER, "seconds", NS, process->cpu_user_ns,              \
       "CPU time of the process in user space")                                                                         \
-    R(process_resident_memory_bytes, "process_resident_memory_bytes", GAUGE, "bytes", 1,                               \
-      shown->process.resident_bytes, "Memory of the process that is resident")                                         \
-    R(process_virtual_memory_bytes, "process_virtual_memory_bytes", GAUGE, "bytes", 1, shown->process.virtual_bytes,   \
+    R(process_resident_memory_bytes, "process_resident_memory_bytes", GAUGE, "bytes", 1, process->resident_bytes,      \
+      "Memory of the process that is resident")                                                                        \
+    R(process_virtual_memory_bytes, "process_virtual_memory_bytes", GAUGE, "bytes", 1, process->virtual_bytes,         \
       "Address space of the process")                                                                                  \
-    R(process_open_fds, "process_open_fds", GAUGE, "", 1, shown->process.open_descriptors, "Open file descriptors")    \
-    R(process_max_fds, "process_max_fds", GAUGE, "", 1, shown->process.max_descriptors,                                \
-      "Soft limit of file descriptors")                                                                                \
-    R(process_threads, "process_threads", GAUGE, "", 1, shown->process.threads, "Threads of the process")              \
-    R(process_start_time_seconds, "process_start_time_seconds", GAUGE, "seconds", NS, shown->process.start_unix_ns,    \
+    R(process_open_fds, "process_open_fds", GAUGE, "", 1, process->open_descriptors, "Open file descriptors")          \
+    R(process_max_fds, "process_max_fds", GAUGE, "", 1, process->max_descriptors, "Soft limit of file descriptors")    \
+    R(process_threads, "process_threads", GAUGE, "", 1, process->threads, "Threads of the process")                    \
+    R(process_start_time_seconds, "process_start_time_seconds", GAUGE, "seconds", NS, process->start_unix_ns,          \
       "Start of the process, in seconds since 1970")
 
 #define NS 1000000000u
@@ -78,6 +77,7 @@ static void add_refusals(uvhttp__metrics_snapshot_t *snapshot, const uvhttp__cou
 /* A value that is not known, or that does not exist, has no row. */
 static void add_others(uvhttp__metrics_snapshot_t *snapshot) {
     const uvhttp_metrics_snapshot_t *shown = &snapshot->shown;
+    const uvhttp_metrics_process_t *process = &snapshot->process;
     const uvhttp_metric_t others[] = {
 #define ROW(name, family, type, unit, scale, value, help)                                                              \
     {#name, family, "", unit, help, UVHTTP_METRIC_##type, scale, value},
@@ -99,7 +99,7 @@ bool uvhttp__metrics_read_rows(const uvhttp_server_t *server, uvhttp__metrics_sn
     uvhttp__metrics_read_counters(server, &sums);
     snapshot->shown.connections = uvhttp__counters_connections(&sums);
     snapshot->shown.active_requests = count_active(snapshot, &sums);
-    uvhttp__metrics_read_process(&snapshot->shown.process, snapshot->shown.connections, snapshot->shown.time_unix_ns);
+    uvhttp__metrics_read_process(&snapshot->process, snapshot->shown.connections, snapshot->shown.time_unix_ns);
     snapshot->rows = uvhttp__malloc((OTHERS + UVHTTP__COUNTER_COUNT + CODE_COUNT) * sizeof *snapshot->rows);
     if (!snapshot->rows) return false;
     add_others(snapshot);

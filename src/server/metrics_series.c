@@ -30,11 +30,11 @@ static const uvhttp__series_shard_t *shard_of(const uvhttp_server_t *server, uin
 /* Series that exist now; more may come while they are read. */
 static bool collect(const uvhttp_server_t *server, sources_t *sources) {
     uint32_t loops = server->tcp_server->loop_count;
-    size_t room = (size_t)loops * (server->service.config.metrics_series_max + (size_t)1);
+    size_t count_max = (size_t)loops * (server->service.config.metrics_series_max + (size_t)1);
     size_t count = 0;
     for (uint32_t i = 0; i < loops; i++)
         if (shard_of(server, i)) count += atomic_load_explicit(&shard_of(server, i)->count, memory_order_acquire);
-    if (count > room) count = room;
+    if (count > count_max) count = count_max;
     sources->items = uvhttp__malloc((count + 1) * sizeof *sources->items);
     if (!sources->items) return false;
     for (uint32_t i = 0; i < loops; i++) {

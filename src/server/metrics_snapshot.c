@@ -123,6 +123,10 @@ void uvhttp_metrics_free(uvhttp_metrics_snapshot_t *snapshot) {
 
 /* --- reading --- */
 
+const uvhttp_metrics_process_t *uvhttp_metrics_process(const uvhttp_metrics_snapshot_t *snapshot) {
+    return snapshot ? &full(snapshot)->process : NULL;
+}
+
 const uvhttp_metric_t *uvhttp_metrics_metric(const uvhttp_metrics_snapshot_t *snapshot, uint32_t index) {
     return snapshot && index < snapshot->metric_count ? &full(snapshot)->rows[index].shown : NULL;
 }

@@ -36,6 +36,7 @@ typedef struct uvhttp__metrics_row {
 
 typedef struct uvhttp__metrics_snapshot {
     uvhttp_metrics_snapshot_t shown; /* first */
+    uvhttp_metrics_process_t process;
     uvhttp__metrics_row_t *rows;
     uvhttp__metrics_loop_t *loops;
     uvhttp__metrics_series_t *series;

@@ -94,12 +94,12 @@ def dashboard_queries():
 
 def test_every_panel_of_the_dashboard_has_a_place_of_its_own():
     panels = json.loads((MONITORING / "grafana.json").read_text())["panels"]
-    taken = set()
+    used = set()
     for panel in panels:
         at = panel["gridPos"]
         cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
-        assert not cells & taken and at["x"] + at["w"] <= 24, panel["title"]
-        taken |= cells
+        assert not cells & used and at["x"] + at["w"] <= 24, panel["title"]
+        used |= cells
     assert len({panel["id"] for panel in panels}) == len(panels)
 
 

@@ -246,6 +246,7 @@ static void test_elements_beyond_the_last_are_null(void **state) {
     assert_null(uvhttp_metrics_series(snapshot, snapshot->series_count));
     assert_null(uvhttp_metrics_response_time(snapshot, snapshot->response_time_count));
     assert_null(uvhttp_metrics_metric(NULL, 0));
+    assert_null(uvhttp_metrics_process(NULL));
     assert_null(uvhttp_metrics_take(NULL));
     assert_null(uvhttp_metrics_text(NULL, UVHTTP_METRICS_JSON, NULL));
     uvhttp_metrics_free(NULL);
@@ -267,7 +268,7 @@ static void test_the_process_is_described(void **state) {
     serving_t *serving = *state;
     begin(serving);
     uvhttp_metrics_snapshot_t *snapshot = stop_and_take(serving);
-    const uvhttp_metrics_process_t *process = &snapshot->process;
+    const uvhttp_metrics_process_t *process = uvhttp_metrics_process(snapshot);
     assert_in_range(process->open_descriptors, 3, 1000);
     assert_true(process->max_descriptors >= process->open_descriptors);
     assert_true(process->resident_bytes > 1 << 20 && process->virtual_bytes > process->resident_bytes);
@@ -278,8 +279,8 @@ static void test_the_process_is_described(void **state) {
     uvhttp_metrics_free(snapshot);
 }
 
-/* For ThreadSanitizer: a snapshot may be taken at any time. */
-static void test_snapshots_may_be_taken_while_requests_are_counted(void **state) {
+/* For ThreadSanitizer: a snapshot may be made at any time. */
+static void test_snapshots_may_be_made_while_requests_are_counted(void **state) {
     serving_t *serving = *state;
     serving->config.io_threads = 2;
     begin(serving);
@@ -323,5 +324,5 @@ int main(void) {
                        test_requests_beyond_the_maximum_of_series_are_counted_together,
                        test_without_metrics_there_are_counters_and_no_series, test_elements_beyond_the_last_are_null,
                        test_a_server_that_has_not_run_has_a_snapshot, test_the_process_is_described,
-                       test_snapshots_may_be_taken_while_requests_are_counted, test_a_snapshot_without_memory_is_none);
+                       test_snapshots_may_be_made_while_requests_are_counted, test_a_snapshot_without_memory_is_none);
 }
