@@ -69,7 +69,9 @@ namespace uvhttp {
     X(http2_stream_window)                                                                                             \
     X(http2_connection_window)                                                                                         \
     X(http2_connection_memory_max)                                                                                     \
-    X(http2_resets_max)
+    X(http2_resets_max)                                                                                                \
+    X(metrics)                                                                                                         \
+    X(metrics_series_max)
 #define UVHTTP_HPP_TEXTS(X)                                                                                            \
     X(tls_certificate)                                                                                                 \
     X(tls_key)                                                                                                         \

@@ -10,7 +10,7 @@ from source_text import ROOT
 
 SYSTEM = ("sh", "dirname", "cat", "awk", "nproc", "env", "mkdir", "rm")
 PURPOSES = ("build", "test", "bench", "compare", "peers", "aarch64", "analyze", "attacks", "autobahn", "browser", "coverage", "h2spec",
-            "ktls", "redbot", "tls-scan", "torture")  # fmt: skip
+            "ktls", "prometheus", "redbot", "tls-scan", "torture")  # fmt: skip
 
 
 class SetupTest(unittest.TestCase):
