@@ -69,7 +69,8 @@ namespace uvhttp {
     X(http2_stream_window)                                                                                             \
     X(http2_connection_window)                                                                                         \
     X(http2_connection_memory_max)                                                                                     \
-    X(http2_resets_max)
+    X(http2_resets_max)                                                                                                \
+    X(log_format)
 #define UVHTTP_HPP_TEXTS(X)                                                                                            \
     X(tls_certificate)                                                                                                 \
     X(tls_key)                                                                                                         \

@@ -299,6 +299,10 @@ typedef struct uvhttp__acknowledged {
 } uvhttp__acknowledged_t;
 uvhttp__acknowledged_t uvhttp__stream_acknowledged(const uvhttp__stream_t *stream);
 
+/* What the kernel has counted of a TCP connection: bytes received, and bytes that its peer has acknowledged. One system
+ * call. False: it does not say. */
+bool uvhttp__stream_totals(const uvhttp__stream_t *stream, uint64_t *received, uint64_t *acknowledged);
+
 /* Ask for on_sent when all that is queued now (or later, until then) has been handed to the kernel. */
 void uvhttp__stream_notify_sent(uvhttp__stream_t *stream);
 

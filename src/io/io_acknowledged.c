@@ -18,6 +18,16 @@ static bool acknowledged(int fd, uint32_t *bytes) {
     return true;
 }
 
+bool uvhttp__stream_totals(const uvhttp__stream_t *stream, uint64_t *received, uint64_t *acknowledged) {
+    struct tcp_info info;
+    socklen_t size = sizeof info;
+    if (getsockopt(stream->fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
+    if (size < offsetof(struct tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received) return false;
+    *received = info.tcpi_bytes_received;
+    *acknowledged = info.tcpi_bytes_acked;
+    return true;
+}
+
 uvhttp__acknowledged_t uvhttp__stream_acknowledged(const uvhttp__stream_t *stream) {
     uvhttp__acknowledged_t peer = {0};
     int held = 0;
