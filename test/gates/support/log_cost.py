@@ -28,7 +28,7 @@ def count(build, run, level, arguments=()):
         with gate.running([str(word) for word in command], port, env=environment):
             run(port)
         totals = {
-            file.suffix: int(re.search(r"^(?:summary|totals): (\d+)", file.read_text(), re.M)[1])
+            file.name: int(re.search(r"^(?:summary|totals): (\d+)", file.read_text(), re.M)[1])
             for file in pathlib.Path(directory).iterdir()
             if re.search(r"-\d\d$", file.name)
         }
