@@ -21,6 +21,7 @@ static size_t control_size(const char *text, size_t size) {
 }
 
 #define PIECE_SIZE 16
+#define WHOLE_MAX (UVHTTP_LOG_MESSAGE_MAX - 3) /* bytes of a message in front of "..." */
 
 static int escape(char piece[PIECE_SIZE], const char *control, size_t size) {
     switch (*control) {
@@ -41,10 +42,25 @@ static size_t text_piece(const char *text, size_t size, char piece[PIECE_SIZE], 
     return control ? control : 1;
 }
 
+/* Bytes that stand for themselves in both forms: most of them. */
+static size_t plain_size(const char *text, size_t size) {
+    size_t at = 0;
+    while (at < size && text[at] >= ' ' && text[at] < 0x7f && text[at] != '"' && text[at] != '\\') at++;
+    return at;
+}
+
 size_t uvhttp__log_escape(uvhttp_log_format_t format, const char *text, size_t size, bool cut,
                           char out[UVHTTP_LOG_MESSAGE_MAX + 1]) {
     size_t used = 0, whole = 0; /* whole: how much may stay when the dots are added */
     for (size_t at = 0; at < size;) {
+        size_t left = UVHTTP_LOG_MESSAGE_MAX - used, plain = plain_size(text + at, size - at < left ? size - at : left);
+        if (plain > 0) {
+            memcpy(out + used, text + at, plain);
+            if (used <= WHOLE_MAX) whole = used + plain < WHOLE_MAX ? used + plain : WHOLE_MAX;
+            used += plain;
+            at += plain;
+            continue;
+        }
         char piece[PIECE_SIZE];
         size_t piece_size, consumed = format == UVHTTP_LOG_FORMAT_JSON
                                           ? uvhttp__json_line_piece(text + at, size - at, piece, &piece_size)
@@ -54,7 +70,7 @@ size_t uvhttp__log_escape(uvhttp_log_format_t format, const char *text, size_t s
             break;
         }
         bool boundary = ((uint8_t)text[at] & 0xc0) != 0x80; /* not within a UTF-8 sequence */
-        if (boundary && used <= UVHTTP_LOG_MESSAGE_MAX - 3) whole = used;
+        if (boundary && used <= WHOLE_MAX) whole = used;
         memcpy(out + used, piece, piece_size);
         used += piece_size;
         at += consumed;
