@@ -31,6 +31,7 @@ uvhttp_boolean(UVHTTP_BUILD_EXAMPLES ${PROJECT_IS_TOP_LEVEL} "Build examples/ an
 uvhttp_boolean(UVHTTP_BUILD_TOOLS ${PROJECT_IS_TOP_LEVEL} "Build and install uvhttp-load, the load generator")
 uvhttp_boolean(UVHTTP_BUILD_FUZZERS OFF "Build the fuzz targets (needs clang)")
 uvhttp_boolean(UVHTTP_WERROR OFF "Treat warnings as errors")
+uvhttp_boolean(UVHTTP_PERFORMANCE_MODE OFF "Leave out the code of log statements of DEBUG and INFO")
 uvhttp_boolean(UVHTTP_LTO OFF "Link-time optimisation")
 set(UVHTTP_SANITIZE "" CACHE STRING "Sanitizers: address, undefined, thread; separated by comma or semicolon")
 set(UVHTTP_FUZZING_ENGINE "-fsanitize=fuzzer" CACHE STRING "What fuzz targets are linked with")

@@ -71,7 +71,8 @@ namespace uvhttp {
     X(http2_connection_memory_max)                                                                                     \
     X(http2_resets_max)                                                                                                \
     X(metrics)                                                                                                         \
-    X(metrics_series_max)
+    X(metrics_series_max)                                                                                              \
+    X(log_format)
 #define UVHTTP_HPP_TEXTS(X)                                                                                            \
     X(tls_certificate)                                                                                                 \
     X(tls_key)                                                                                                         \

@@ -14,8 +14,14 @@ typedef enum uvhttp_log_level {
     UVHTTP_LOG_LEVEL_NONE /**< as a threshold only: nothing is logged */
 } uvhttp_log_level_t;
 
-/** The maximum number of lines per second, over all threads and levels. Lines above it are dropped. The next line that
- * is written is preceded by a line with the number of dropped lines. */
+/** The form of a line on standard error. */
+typedef enum uvhttp_log_format {
+    UVHTTP_LOG_FORMAT_TEXT, /**< 2026-01-09T22:30:00.123Z WARN  io: message */
+    UVHTTP_LOG_FORMAT_JSON  /**< {"time":"...","level":"WARN","area":"io","message":"..."}, one object per line */
+} uvhttp_log_format_t;
+
+/** The maximum number of lines per second of each level, over all threads. Lines above it are suppressed. The next line
+ * of that level is preceded by a line with their number. */
 #ifndef UVHTTP_MAX_LOGS_PER_SECOND
 #define UVHTTP_MAX_LOGS_PER_SECOND 100
 #endif
@@ -39,22 +45,54 @@ UVHTTP_EXPORT int uvhttp_log_level_parse(const char *text, uvhttp_log_level_t *l
 /** Returns "DEBUG", "INFO", "WARN", "ERROR" or "NONE". Static storage. Any thread. */
 UVHTTP_EXPORT const char *uvhttp_log_level_name(uvhttp_log_level_t level);
 
+/** Sets the form of lines. Before the first call, the environment variable UVHTTP_LOG_FORMAT sets it: text or json, in
+ * any case; without it: text. The callback of uvhttp_log_set_callback gets the same messages in both. Returns 0 or
+ * UVHTTP_E_INVALID. Any thread. */
+UVHTTP_EXPORT int uvhttp_log_set_format(uvhttp_log_format_t format);
+
+/** Returns the current form. Any thread. */
+UVHTTP_EXPORT uvhttp_log_format_t uvhttp_log_get_format(void);
+
+/** Parses text or json, in any case. Returns 0 or UVHTTP_E_INVALID; on failure *format is unchanged. Any thread. */
+UVHTTP_EXPORT int uvhttp_log_format_parse(const char *text, uvhttp_log_format_t *format);
+
 /** Receives a message: one terminated line without time, level and newline, with control characters escaped. The
- * message is valid during the call. Runs on the logging thread, one call at a time. Messages that the callback itself
- * logs are dropped. */
+ * message is valid during the call. Runs on the logging thread, which may be a loop: it must not block. One call at a
+ * time. Messages that the callback itself logs are dropped. */
 typedef void (*uvhttp_log_cb)(uvhttp_log_level_t level, const char *message, size_t size, void *user);
 
 /** Sends messages to `cb` instead of stderr; NULL restores stderr. When the call returns, the previous callback is not
  * running and is not called again. Returns 0, or UVHTTP_E_STATE when called inside the callback. Any thread. */
 UVHTTP_EXPORT int uvhttp_log_set_callback(uvhttp_log_cb cb, void *user);
 
-/** Sets the maximum number of lines per second, 1..1000000; 0 removes the maximum. Default UVHTTP_MAX_LOGS_PER_SECOND.
- * Returns 0 or UVHTTP_E_INVALID. Any thread. */
+/** Sets the maximum number of lines per second of each level, 1..1000000; 0 removes the maximum. Default
+ * UVHTTP_MAX_LOGS_PER_SECOND. Returns 0 or UVHTTP_E_INVALID. Any thread. */
 UVHTTP_EXPORT int uvhttp_log_set_rate_limit(uint32_t per_second);
 
 /** Writes one line if `level` is at or above the threshold and the rate permits it. Never fails, and preserves errno.
  * Prefer the macros: they cost one load when the level is filtered out. Any thread, but not a signal handler. */
 UVHTTP_EXPORT void uvhttp_log(uvhttp_log_level_t level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** Waits until the lines that were logged before the call are written, at most `timeout_ms` milliseconds. While a
+ * server runs, a thread writes the lines, so that no loop waits for standard error. The end of a server and exit() wait
+ * by themselves; call this before a program ends in another way: _exit, abort, exec. Returns 0, or UVHTTP_E_TIMEOUT if
+ * standard error does not accept the lines. Preserves errno. Any thread, but not a signal handler. */
+UVHTTP_EXPORT int uvhttp_log_flush(uint32_t timeout_ms);
+
+/** What became of lines since the process started. Lines that a callback received are not among them. */
+typedef struct uvhttp_log_stats_s {
+    uint64_t lines;      /**< written completely to standard error */
+    uint64_t bytes;      /**< written, including incomplete lines */
+    uint64_t suppressed; /**< above the maximum per second */
+    uint64_t dropped;    /**< waited for standard error in vain: 256 KiB of other lines waited already */
+    uint64_t failed;     /**< write(2) failed: disk full, pipe closed */
+} uvhttp_log_stats_t;
+
+UVHTTP_EXPORT int uvhttp_log_stats_sized(uvhttp_log_stats_t *stats, size_t stats_size);
+/** Fills *stats. Returns 0 or UVHTTP_E_INVALID. Any thread. */
+static inline int uvhttp_log_stats(uvhttp_log_stats_t *stats) {
+    return uvhttp_log_stats_sized(stats, sizeof *stats);
+}
 
 /** The threshold as a number, or -1 before the environment is read. For the macros only; use uvhttp_log_get_level()
  * elsewhere. */

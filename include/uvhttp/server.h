@@ -201,6 +201,7 @@ typedef struct uvhttp_server_config {
                                                   "" (default): none. No function of this header shows it */
 
     uvhttp_config_origins_t origins; /**< where the fields were set */
+    uvhttp_log_format_t log_format; /**< form of log lines to set at start. Default: the current form */
 } uvhttp_server_config_t;
 
 UVHTTP_EXPORT void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_size);
@@ -279,9 +280,10 @@ UVHTTP_EXPORT uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *c
 UVHTTP_EXPORT int uvhttp_server_listen(uvhttp_server_t *server, const char *address, uint16_t *port);
 
 /** Runs the server until it has stopped and drained. Also listens on `address`, unless it is NULL. Starts the loops,
- * one of them on this thread. Prints version, engine with reason, and addresses in one line on stderr. The caller keeps
- * the server and frees it with uvhttp_server_free. A server runs once; the second call returns UVHTTP_E_STATE. Returns
- * 0, a code of uvhttp_server_listen, UVHTTP_E_UNSUPPORTED (engine) or UVHTTP_E_NO_DESCRIPTORS. */
+ * one of them on this thread. Prints version, engine with reason, and addresses in one line on stderr (as a line of
+ * INFO if those are logged). The caller keeps the server and frees it with uvhttp_server_free. A server runs once; the
+ * second call returns UVHTTP_E_STATE. Returns 0, a code of uvhttp_server_listen, UVHTTP_E_UNSUPPORTED (engine) or
+ * UVHTTP_E_NO_DESCRIPTORS. */
 UVHTTP_EXPORT int uvhttp_server_run(uvhttp_server_t *server, const char *address);
 
 /** Serves inside a libuv loop of the application, without threads, instead of uvhttp_server_run. Call it before listen,
@@ -301,7 +303,7 @@ UVHTTP_EXPORT void uvhttp_server_on_stopped(uvhttp_server_t *server,
 /** Applies changed files and a changed configuration while requests run:
  * - TLS listeners read certificates, keys, authorities, revocation lists and OCSP responses again. A uvhttp_tls_t of
  * uvhttp_tls_from_config also gets the tls_* fields of `config`. Open connections keep their settings.
- * - log_level and performance_mode of `config` take effect.
+ * - log_level, performance_mode and log_format of `config` take effect.
  * - middleware is notified (uvhttp_middleware_t.reload): access logs open their files again.
  * Other fields that differ need a restart; a warning names them. `config` NULL: files only.
  *

@@ -30,6 +30,7 @@ typedef struct field {
 
 static const char *const clients_words[] = {"any", "verify", "require"};
 static const char *const version_words[] = {"1.2", "1.3"};
+static const char *const format_words[] = {"text", "json"};
 
 #define AT(member) offsetof(uvhttp_server_config_t, member)
 #define NUMBER_OF(of, member, initial, min, max)                                                                       \
@@ -131,6 +132,8 @@ static const field_t fields[] = {
     NUMBER(metrics_series_max, 1000, 1, 65535),
     {"admin", TEXT, AT(admin), 0, 0, 0, .unit = "host:port, or unix:/path"},
     {"admin_token", TEXT, AT(admin_token), 0, 0, 0, .unit = "text of at most 1023 bytes", .secret = true},
+    LIVE_WORD(log_format, UVHTTP_LOG_FORMAT_TEXT, UVHTTP_LOG_FORMAT_TEXT, UVHTTP_LOG_FORMAT_JSON, "text or json",
+              format_words),
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 static_assert(FIELD_COUNT <= UVHTTP__CONFIG_FIELDS_MAX, "capacity for every field");
@@ -224,6 +227,7 @@ void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_siz
         if (fields[i].initial_text) store_text(&defaults, &fields[i], fields[i].initial_text);
     }
     defaults.performance.log_level = uvhttp_log_get_level();
+    defaults.log_format = uvhttp_log_get_format();
     defaults.struct_size = (uint32_t)struct_size;
     memcpy(config, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
 }
@@ -396,14 +400,36 @@ int uvhttp__config_assign(uvhttp_server_config_t *config, size_t index, const ch
     return UVHTTP_OK;
 }
 
+static bool is_same(const uvhttp_server_config_t *a, const uvhttp_server_config_t *b, const field_t *field) {
+    return memcmp((const char *)a + field->offset, (const char *)b + field->offset, size_of(field)) == 0;
+}
+
 const char *uvhttp__config_frozen(const uvhttp_server_config_t *config, const uvhttp_server_config_t *changed,
                                   size_t index) {
     if (index >= FIELD_COUNT) return NULL;
     const field_t *field = &fields[index];
-    if (field->live || !has(changed, field)) return NULL;
-    bool same =
-        memcmp((const char *)config + field->offset, (const char *)changed + field->offset, size_of(field)) == 0;
-    return same ? NULL : field->name;
+    return field->live || !has(changed, field) || is_same(config, changed, field) ? NULL : field->name;
+}
+
+static void show(const uvhttp_server_config_t *config, const field_t *field, char shown[UVHTTP__CONFIG_SHOWN_SIZE]) {
+    if (field->kind == TEXT)
+        (void)uvhttp__config_shown(text_of(config, field), shown);
+    else
+        print_value(field, load(config, field), shown, UVHTTP__CONFIG_SHOWN_SIZE);
+}
+
+bool uvhttp__config_applied(const uvhttp_server_config_t *config, const uvhttp_server_config_t *changed, size_t index,
+                            char text[UVHTTP__CONFIG_CHANGE_SIZE]) {
+    if (index >= FIELD_COUNT) return false;
+    const field_t *field = &fields[index];
+    if (!field->live || !has(changed, field) || is_same(config, changed, field)) return false;
+    char before[UVHTTP__CONFIG_SHOWN_SIZE], after[UVHTTP__CONFIG_SHOWN_SIZE];
+    show(config, field, before);
+    show(changed, field, after);
+    const char *quote = field->kind == TEXT ? "\"" : "";
+    snprintf(text, UVHTTP__CONFIG_CHANGE_SIZE, "%s: %s%s%s -> %s%s%s", field->name, quote, before, quote, quote, after,
+             quote);
+    return true;
 }
 
 int uvhttp__config_check_size(const uvhttp_server_config_t *config, char *message, size_t size) {

@@ -23,6 +23,10 @@ bool uvhttp__config_expects_nothing(size_t index);
 /* The name of the index-th field if it differs and needs a restart, else NULL. */
 const char *uvhttp__config_frozen(const uvhttp_server_config_t *config, const uvhttp_server_config_t *changed,
                                   size_t index);
+/* Whether the index-th field differs and a server that runs applies it. Then text says how: "name: old -> new". */
+#define UVHTTP__CONFIG_CHANGE_SIZE 192
+bool uvhttp__config_applied(const uvhttp_server_config_t *config, const uvhttp_server_config_t *changed, size_t index,
+                            char text[UVHTTP__CONFIG_CHANGE_SIZE]);
 /* text: UVHTTP__CONFIG_EXPECTED_SIZE bytes, which need not be used. */
 const char *uvhttp__config_expected(size_t index, char *text);
 /* The value as text, or "***" for a secret that is set. text: UVHTTP__CONFIG_VALUE_SIZE bytes, which need not be used.

@@ -254,7 +254,12 @@ static void on_accept_error(uvhttp__listener_t *listener, int status) {
 
 static void on_listener_closed(uvhttp__listener_t *listener) {
     uvhttp__tcp_loop_t *loop = loop_of(listener);
-    loop->listeners_open--;
+    uvhttp__tcp_server_t *tcp_server = loop->tcp_server;
+    if (--loop->listeners_open == 0 && atomic_fetch_add(&tcp_server->loops_closed, 1) + 1 == tcp_server->loop_count) {
+        char addresses[512];
+        uvhttp__tcp_server_addresses(tcp_server, addresses, sizeof addresses);
+        UVHTTP_LOG_INFO("%s: closed the listeners: %s", tcp_server->options.name, addresses);
+    }
     uvhttp__tcp_loop_check_done(loop);
 }
 

@@ -6,6 +6,7 @@
 #include <uvhttp/log.h>
 
 #include "conn/tcp_server_internal.h"
+#include "obs/log.h"
 
 static_assert(sizeof(uvhttp__conn_t) <= 192, "an idle connection costs this and what the upper layer adds");
 
@@ -24,10 +25,26 @@ const char *uvhttp__conn_log_name(const uvhttp__conn_t *conn, char text[UVHTTP__
     return text;
 }
 
+static const char *description(const uvhttp__conn_t *conn, char text[UVHTTP__CONN_DESCRIPTION_MAX]) {
+    if (conn->flags & UVHTTP__CONN_PROXY) return "during the PROXY protocol header";
+    if (conn->flags & UVHTTP__CONN_HANDSHAKE) return "during the TLS handshake";
+    const uvhttp__conn_ops_t *ops = uvhttp__conn_ops(conn);
+    return ops->describe ? ops->describe(conn, text) : conn->loop->tcp_server->options.name;
+}
+
+static void log_end(const uvhttp__conn_t *conn, int status, const char *how) {
+    char what[UVHTTP__CONN_DESCRIPTION_MAX], bytes[80] = "";
+    uvhttp__kernel_facts_t facts;
+    if (uvhttp__stream_kernel_facts(&conn->stream, &facts))
+        snprintf(bytes, sizeof bytes, ", %llu bytes received, %llu acknowledged",
+                 (unsigned long long)facts.bytes_received, (unsigned long long)facts.bytes_acknowledged);
+    UVHTTP_LOG_DEBUG("conn: %s %s: %s, %s%s", uvhttp__conn_log_name(conn, (uvhttp__conn_name_t){{0}}.text), how,
+                     uvhttp_error_name(status), description(conn, what), bytes);
+}
+
 static void end(uvhttp__conn_t *conn, int status, const char *how, void (*end_stream)(uvhttp__stream_t *stream)) {
     if (conn->flags & UVHTTP__CONN_CLOSED) return;
-    UVHTTP_LOG_DEBUG("conn: %s %s: %s", uvhttp__conn_log_name(conn, (uvhttp__conn_name_t){{0}}.text), how,
-                     uvhttp_error_name(status));
+    if (uvhttp__log_enabled(UVHTTP_LOG_LEVEL_DEBUG)) log_end(conn, status, how);
     conn->flags |= UVHTTP__CONN_CLOSED;
     conn->close_status = (int16_t)status;
     stop_all_timers(conn);
@@ -83,5 +100,6 @@ void uvhttp__conn_count_reset(uvhttp__conn_t *conn) {
         case UVHTTP__PHASE_WRITING: uvhttp__counters_add(counters, resets_writing, 1); break;
         case UVHTTP__PHASE_CLOSING: uvhttp__counters_add(counters, resets_closing, 1); break;
     }
-    UVHTTP_LOG_DEBUG("%s: connection reset by its client %s", conn->loop->tcp_server->options.name, when[phase]);
+    UVHTTP_LOG_DEBUG("conn: %s reset by its client %s", uvhttp__conn_log_name(conn, (uvhttp__conn_name_t){{0}}.text),
+                     when[phase]);
 }

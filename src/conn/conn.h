@@ -166,6 +166,15 @@ uvhttp__conn_phase_t uvhttp__conn_phase(const uvhttp__conn_t *conn);
  */
 void uvhttp__conn_close_ref(uvhttp__conn_t *conn);
 
+/* --- for lines of the log (conn.c) --- */
+
+/* What a line of the log calls a connection. Asks the system: for DEBUG. Returns text. */
+#define UVHTTP__CONN_NAME_MAX (UVHTTP__ADDRESS_TEXT_MAX + 48)
+typedef struct uvhttp__conn_name {
+    char text[UVHTTP__CONN_NAME_MAX];
+} uvhttp__conn_name_t;
+const char *uvhttp__conn_log_name(const uvhttp__conn_t *conn, char text[UVHTTP__CONN_NAME_MAX]);
+
 /* --- who is there (peer.c) --- */
 
 typedef struct uvhttp__conn_peer uvhttp__conn_peer_t;

@@ -13,6 +13,7 @@
 #include "base/thread.h"
 #include "conn/address_limit.h"
 #include "conn/tcp_server_internal.h"
+#include "obs/log_writer.h"
 
 static _Thread_local uvhttp__loop_t *current_loop;
 
@@ -364,6 +365,7 @@ int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_ready)(vo
     }
     uvhttp__tcp_server_fit_descriptors(tcp_server, tcp_server->options.raise_descriptor_limit);
     if (on_ready) on_ready(arg);
+    uvhttp__log_writer_open(); /* loops that log must not wait */
     loops_begin(tcp_server);
     uint32_t threads = start_threads(tcp_server);
     if (threads < tcp_server->loop_count) {
@@ -384,6 +386,7 @@ int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_ready)(vo
     uvhttp__tcp_server_forget_descriptors(tcp_server);
     tcp_server->running = false;
     tcp_server->finished = true;
+    uvhttp__log_writer_close(UVHTTP__LOG_CLOSE_MS);
     return status == UVHTTP_OK ? tcp_server->failure : status;
 }
 
@@ -399,6 +402,7 @@ int uvhttp__tcp_server_attach(uvhttp__tcp_server_t *tcp_server, struct uv_loop_s
     if (status == UVHTTP_OK) {
         uvhttp__tcp_server_fit_descriptors(tcp_server, false);
         tcp_server->running = true;
+        uvhttp__log_writer_open();
         attached_add(tcp_server);
         uvhttp__tcp_loop_enter(&tcp_server->loops[0]);
         loops_begin(tcp_server);
@@ -438,6 +442,7 @@ void uvhttp__tcp_server_free(uvhttp__tcp_server_t *tcp_server) {
     loops_end(tcp_server);
     loop_free(&tcp_server->loops[0]);
     attached_remove(tcp_server);
+    if (tcp_server->running) uvhttp__log_writer_close(UVHTTP__LOG_CLOSE_ATTACHED_MS);
     uvhttp__loop_free(tcp_server->loops[0].io, tcp_server_delete, tcp_server);
 }
 

@@ -9,6 +9,8 @@
 
 #include "conn/conn.h"
 
+#define UVHTTP__CONN_DESCRIPTION_MAX 64
+
 /* The upper layer's callbacks, on the worker's thread. */
 typedef struct uvhttp__conn_ops {
     size_t conn_size; /* bytes of the upper layer's connection, which begins with uvhttp__conn_t */
@@ -38,6 +40,8 @@ typedef struct uvhttp__conn_ops {
     void (*on_evict)(uvhttp__conn_t *conn);
     /* May be NULL: UVHTTP__PHASE_IDLE. What its client is about. */
     uvhttp__conn_phase_t (*phase)(const uvhttp__conn_t *conn);
+    /* May be NULL. For the log: what it spoke, and how much of it, such as "HTTP/1.1, 3 requests". Returns `text`. */
+    const char *(*describe)(const uvhttp__conn_t *conn, char text[UVHTTP__CONN_DESCRIPTION_MAX]);
     void (*on_drain)(uvhttp__conn_t *conn);  /* the server stops: end it when what is running is done */
     void (*on_closed)(uvhttp__conn_t *conn); /* last; conn->close_status says why */
     /* May be NULL: none, else up to three. The events, from on_data to on_closed, of connections that speak another
@@ -149,6 +153,7 @@ struct uvhttp__tcp_server {
     struct uvhttp__address_limit *addresses; /* NULL: no limit of connections per address */
     atomic_uint connections;                 /* open, all workers */
     atomic_uint loops_paused;
+    atomic_uint loops_closed;  /* whose listeners are closed: all of them */
     pthread_mutex_t stop_lock; /* a stop of another thread meets all loops or none, and none of them twice */
     int stop_level;            /* under stop_lock: 0 runs, 1 drains, 2 cuts off */
     bool loops_ready;          /* under stop_lock */

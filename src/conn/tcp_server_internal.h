@@ -43,12 +43,6 @@ int uvhttp__conn_proxy_read(uvhttp__conn_t *conn, const char *data, size_t size,
 bool uvhttp__conn_proxy_has_bytes(const uvhttp__conn_t *conn);
 void uvhttp__conn_forget_peer(uvhttp__conn_t *conn);
 
-/* conn.c: what a line of the log calls a connection. Asks the system: for DEBUG. Returns text. */
-#define UVHTTP__CONN_NAME_MAX (UVHTTP__ADDRESS_TEXT_MAX + 48)
-typedef struct uvhttp__conn_name {
-    char text[UVHTTP__CONN_NAME_MAX];
-} uvhttp__conn_name_t;
-const char *uvhttp__conn_log_name(const uvhttp__conn_t *conn, char text[UVHTTP__CONN_NAME_MAX]);
 /* descriptors.c */
 /* The loops exist and do not run yet: sets host->connections_limit so that descriptors_reserved stay free, after
  * raising RLIMIT_NOFILE if `raise`. Logs a warning with all numbers if that is below max_connections. */

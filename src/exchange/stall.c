@@ -9,19 +9,28 @@
 #include "exchange/exec.h"
 
 #define TIMED_MS 10000
-/* A loop says so little more than once in this time. */
-#define REPORT_INTERVAL_MS 1000
+#define REPORT_INTERVAL_MS 1000 /* a loop logs hardly more than one line in this time, */
+#define ROUTE_INTERVAL_S 3600   /* and a server one of each route in this, however often it blocks */
+#define UNNAMED_INTERVAL_S 60   /* a loop, of iterations in which one of several requests blocked */
 
 void uvhttp__stall_open(uvhttp__http_loop_t *loop) {
     uint32_t ms = loop->service->config.handler_warn_ms;
     loop->look_ns = loop->warn_ns = ms ? ms * UINT64_C(1000000) : UINT64_MAX;
 }
 
-/* Counts it. Returns whether it is to be said. */
-static bool count(uvhttp__http_loop_t *loop) {
+/* Whether `interval_s` has passed since *said_s, which then becomes now. */
+static bool is_time(_Atomic uint32_t *said_s, uint32_t now_s, uint32_t interval_s) {
+    uint32_t last_s = atomic_load_explicit(said_s, memory_order_relaxed);
+    return (last_s == 0 || now_s - last_s >= interval_s) &&
+           atomic_compare_exchange_strong_explicit(said_s, &last_s, now_s, memory_order_relaxed, memory_order_relaxed);
+}
+
+/* Counts it. Returns whether it is to be logged; said_s: when what blocks was logged last. */
+static bool count(uvhttp__http_loop_t *loop, _Atomic uint32_t *said_s, uint32_t interval_s) {
     uint64_t now_ms = uvhttp__clock_ns() / 1000000;
     uvhttp__counters_add(&loop->tcp->counters, handler_blocked, 1);
     if (loop->reported_at_ms > 0 && now_ms < loop->reported_at_ms + REPORT_INTERVAL_MS) return false;
+    if (!is_time(said_s, (uint32_t)(now_ms / 1000) + 1, interval_s)) return false;
     loop->reported_at_ms = now_ms;
     return true;
 }
@@ -35,9 +44,11 @@ static const char *route_text(const uvhttp_route_t *route, char text[256]) {
 
 static void report(uvhttp__http_loop_t *loop, const uvhttp_route_t *route, uint64_t ns) {
     char text[256];
-    if (!count(loop)) return;
+    /* Routes do not change once loops run, except for this. */
+    uvhttp_route_t *named = (uvhttp_route_t *)(uintptr_t)route;
+    if (!count(loop, named ? &named->blocked_said_s : &loop->unrouted_said_s, ROUTE_INTERVAL_S)) return;
     UVHTTP_LOG_WARN("http: %s kept loop %u from its other clients for %llu ms (handler_warn_ms is %u): what blocks "
-                    "belongs on UVHTTP_EXEC_WORKER",
+                    "belongs on UVHTTP_EXEC_WORKER. A route is named once an hour; handler_blocked counts each time",
                     route_text(route, text), loop->tcp->index, (unsigned long long)(ns / 1000000),
                     loop->service->config.handler_warn_ms);
 }
@@ -69,7 +80,7 @@ void uvhttp__stall_check_iteration(uvhttp__http_loop_t *loop, uint64_t ns) {
     loop->look_ns = 0;
     loop->timed_until_ms = now_ms + TIMED_MS;
     char text[256];
-    if (!count(loop)) return;
+    if (!count(loop, &loop->unnamed_said_s, UNNAMED_INTERVAL_S)) return;
     UVHTTP_LOG_WARN("http: loop %u was kept from its clients for %llu ms by one of %u requests, the last of them %s; "
                     "its handlers are timed for the next %d s",
                     loop->tcp->index, (unsigned long long)(ns / 1000000), requests, route_text(loop->last_route, text),

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/json_line.h"
 #include "base/str.h"
 #include "middleware/access_log.h"
 
@@ -115,42 +116,12 @@ static char *put_combined(char *out, const uvhttp__entry_t *entry, const uvhttp_
 
 /* --- JSON (RFC 8259) --- */
 
-/* The size of the UTF-8 sequence at `text` (RFC 3629); 0: there is none, or it is of a control character. */
-static size_t sequence_size(const uint8_t *text, size_t left) {
-    if (text[0] < 0xc2 || text[0] > 0xf4) return 0;
-    size_t size = text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
-    if (left < size) return 0;
-    for (size_t i = 1; i < size; i++)
-        if ((text[i] & 0xc0) != 0x80) return 0;
-    if (text[0] == 0xc2 && text[1] < 0xa0) return 0;                                          /* C1 */
-    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] > 0x9f)) return 0; /* long, surrogate */
-    if ((text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] > 0x8f)) return 0; /* long, too large */
-    if (text[0] == 0xe2 && text[1] == 0x80 && (text[2] == 0xa8 || text[2] == 0xa9)) return 0; /* ends lines for some */
-    return size;
-}
-
-/* Bytes that are no UTF-8 are shown as the characters of their numbers. */
 static char *put_json(char *out, uvhttp_str_t text, bool cut) {
-    const uint8_t *data = (const uint8_t *)text.data;
     *out++ = '"';
     for (size_t i = 0; i < text.size;) {
-        uint8_t c = data[i];
-        size_t sequence = c < 0x80 ? 0 : sequence_size(data + i, text.size - i);
-        if (sequence > 0) {
-            memcpy(out, data + i, sequence);
-            out += sequence;
-            i += sequence;
-            continue;
-        }
-        if (c < ' ' || c >= 127) {
-            out = put(out, "\\u00");
-            *out++ = hex[c >> 4];
-            *out++ = hex[c & 15];
-        } else {
-            if (c == '"' || c == '\\') *out++ = '\\';
-            *out++ = (char)c;
-        }
-        i++;
+        size_t size;
+        i += uvhttp__json_line_piece(text.data + i, text.size - i, out, &size);
+        out += size;
     }
     if (cut) out = put(out, "...");
     *out++ = '"';

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -16,10 +15,10 @@
 #include "base/alloc.h"
 #include "base/thread.h"
 #include "middleware/access_log.h"
+#include "obs/line_out.h"
 
 #define ROUND_SIZE 65536 /* bytes of lines that one ring may fill before the next ring, or a reopening */
 #define BATCH_SIZE (2 * UVHTTP__ACCESS_LINE_MAX + ROUND_SIZE) /* bytes: a line that is kept, a round, and one line */
-#define PIPE_PIECE 4096         /* bytes that a pipe takes whole once poll says that it can */
 #define LAST_MS 2000            /* how long the end waits for somebody who does not read */
 #define DROPPED_LINE_S 1        /* a line in the access log at most every so many seconds and ring */
 #define DROPPED_WARNING_S 10    /* a warning at most every so many seconds */
@@ -27,12 +26,10 @@
 
 typedef struct writer {
     uvhttp__access_log_t *log;
-    size_t size;      /* bytes in the batch, whole lines */
-    size_t head_done; /* of its first line, so many bytes are in the file: the disk was full, or a reader is slow */
+    uvhttp__line_out_t out; /* of the batch */
     int64_t real_offset_ns;
-    bool plain_file; /* which never makes us wait for a reader */
-    bool broken;     /* the last write failed, and the failure was logged */
-    bool last;       /* the end: nobody puts entries any more */
+    bool broken; /* the last write failed, and the failure was logged */
+    bool last;   /* the end: nobody puts entries any more */
     uint64_t give_up_ns;
     uint64_t dropped_warned, warned_ns; /* the last warning: of how many, when */
     char batch[BATCH_SIZE];
@@ -48,12 +45,6 @@ static void count(_Atomic uint64_t *counter, uint64_t n) {
     atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
-static uint64_t count_lines(const char *at, size_t size) {
-    uint64_t lines = 0;
-    for (const char *end = at + size; (at = memchr(at, '\n', (size_t)(end - at))) != NULL; at++) lines++;
-    return lines;
-}
-
 /* --- files --- */
 
 int uvhttp__access_log_open(const uvhttp__access_log_t *log) {
@@ -66,16 +57,10 @@ bool uvhttp__access_log_unread(const uvhttp__access_log_t *log, int error) {
     return error == ENXIO && stat(log->path, &info) == 0 && S_ISFIFO(info.st_mode);
 }
 
-static void look_at_file(writer_t *writer) {
-    struct stat info;
-    writer->plain_file = fstat(writer->log->fd, &info) == 0 && S_ISREG(info.st_mode);
-}
-
 static void use_file(writer_t *writer, int fd) {
     if (writer->log->fd >= 0) close(writer->log->fd);
     writer->log->fd = fd;
-    writer->head_done = 0; /* a line that was begun in the old file is written whole into the new one */
-    look_at_file(writer);
+    uvhttp__line_out_use(&writer->out, fd);
 }
 
 static void reopen(writer_t *writer) {
@@ -103,59 +88,22 @@ static bool have_file(writer_t *writer) {
 
 /* --- writing --- */
 
-typedef enum outcome { WRITTEN, FAILED, INTERRUPTED } outcome_t;
-
-/* INTERRUPTED: nobody reads, and the file is to be opened anew. FAILED: the end does not wait any longer; errno. */
-static outcome_t wait_for_reader(writer_t *writer) {
-    struct pollfd wanted = {.fd = writer->log->fd, .events = POLLOUT};
-    while (poll(&wanted, 1, 100) == 0) {
-        if (!atomic_load(&writer->log->stopping)) {
-            if (atomic_load(&writer->log->reopen_wanted)) return INTERRUPTED;
-            continue;
-        }
-        uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
-        if (writer->give_up_ns == 0) writer->give_up_ns = now_ns + LAST_MS * UINT64_C(1000000);
-        if (now_ns <= writer->give_up_ns) continue;
-        errno = ETIMEDOUT;
-        return FAILED;
-    }
-    return WRITTEN;
+/* Nobody reads. INTERRUPTED: the file is to be opened anew. FAILED: the end does not wait any longer. */
+static uvhttp__line_outcome_t may_wait(void *user) {
+    writer_t *writer = user;
+    if (!atomic_load(&writer->log->stopping))
+        return atomic_load(&writer->log->reopen_wanted) ? UVHTTP__LINES_INTERRUPTED : UVHTTP__LINES_WRITTEN;
+    uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+    if (writer->give_up_ns == 0) writer->give_up_ns = now_ns + LAST_MS * UINT64_C(1000000);
+    return now_ns <= writer->give_up_ns ? UVHTTP__LINES_WRITTEN : UVHTTP__LINES_FAILED;
 }
 
-/* Writes from *done on, which it moves. */
-static outcome_t write_from(writer_t *writer, size_t *done) {
-    if (!have_file(writer)) return FAILED;
-    while (*done < writer->size) {
-        size_t left = writer->size - *done, piece = writer->plain_file || left < PIPE_PIECE ? left : PIPE_PIECE;
-        outcome_t waited = writer->plain_file ? WRITTEN : wait_for_reader(writer);
-        if (waited != WRITTEN) return waited;
-        ssize_t wrote = write(writer->log->fd, writer->batch + *done, piece);
-        if (wrote < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-        if (wrote <= 0) return FAILED;
-        *done += (size_t)wrote;
-    }
-    return WRITTEN;
-}
-
-/* Forgets the lines that are in the file whole: `done` bytes of the batch are. What is left begins with a line. */
-static void forget_written(writer_t *writer, size_t done) {
-    uvhttp__access_log_t *log = writer->log;
-    count(&log->bytes, done - writer->head_done);
-    const char *end = memrchr(writer->batch, '\n', done);
-    size_t whole = end ? (size_t)(end - writer->batch) + 1 : 0;
-    count(&log->lines, count_lines(writer->batch, whole));
-    memmove(writer->batch, writer->batch + whole, writer->size - whole);
-    writer->size -= whole;
-    writer->head_done = done - whole;
-}
-
-/* Loses what is in the batch, but for a line whose begin is in the file: it is finished first when writing works
- * again, so that the file has whole lines only. */
-static void lose_batch(writer_t *writer) {
-    const char *end = writer->head_done > 0 ? memchr(writer->batch, '\n', writer->size) : NULL;
-    size_t kept = end ? (size_t)(end - writer->batch) + 1 : 0;
-    count(&writer->log->failed, count_lines(writer->batch + kept, writer->size - kept));
-    writer->size = kept;
+/* Gives the batch to the application's function. */
+static void call_write(writer_t *writer, uvhttp__line_counts_t *counts) {
+    writer->log->write(writer->batch, writer->out.size, writer->log->user);
+    counts->lines = uvhttp__count_lines(writer->batch, writer->out.size);
+    counts->bytes = writer->out.size;
+    writer->out.size = 0;
 }
 
 static void report_broken(const writer_t *writer, int error) {
@@ -168,23 +116,22 @@ static void report_broken(const writer_t *writer, int error) {
 
 static void flush(writer_t *writer) {
     uvhttp__access_log_t *log = writer->log;
-    if (writer->size == 0) return;
-    size_t done = writer->head_done;
-    outcome_t outcome = WRITTEN;
+    if (writer->out.size == 0) return;
+    uvhttp__line_counts_t counts = {.lines = 0};
+    uvhttp__line_outcome_t outcome = UVHTTP__LINES_WRITTEN;
     if (log->write) {
-        log->write(writer->batch, writer->size, log->user);
-        done = writer->size;
+        call_write(writer, &counts);
+    } else if (have_file(writer)) {
+        outcome = uvhttp__line_out_flush(&writer->out, &counts);
     } else {
-        outcome = write_from(writer, &done);
+        counts.failed = uvhttp__line_out_lose(&writer->out);
+        outcome = UVHTTP__LINES_FAILED;
     }
-    int error = errno;
-    forget_written(writer, done);
-    if (outcome == INTERRUPTED) return;
-    if (outcome == FAILED) {
-        lose_batch(writer);
-        if (!writer->broken) report_broken(writer, error); /* once, not at every batch */
-    }
-    writer->broken = outcome == FAILED;
+    if (outcome == UVHTTP__LINES_FAILED && !writer->broken) report_broken(writer, errno); /* not at every batch */
+    count(&log->lines, counts.lines);
+    count(&log->bytes, counts.bytes);
+    count(&log->failed, counts.failed);
+    if (outcome != UVHTTP__LINES_INTERRUPTED) writer->broken = outcome == UVHTTP__LINES_FAILED;
 }
 
 /* --- entries --- */
@@ -196,8 +143,8 @@ static void report_dropped(writer_t *writer, uvhttp__entry_ring_t *ring) {
     uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
     if (!writer->last && ring->reported_ns != 0 && now_ns - ring->reported_ns < DROPPED_LINE_S * NS) return;
     int64_t real_ns = (int64_t)clock_ns(CLOCK_REALTIME);
-    writer->size += uvhttp__access_dropped_line(writer->log->format, dropped - ring->dropped_reported, real_ns,
-                                                writer->batch + writer->size);
+    writer->out.size += uvhttp__access_dropped_line(writer->log->format, dropped - ring->dropped_reported, real_ns,
+                                                    writer->batch + writer->out.size);
     ring->dropped_reported = dropped;
     ring->reported_ns = now_ns;
 }
@@ -219,7 +166,7 @@ static void warn_dropped(writer_t *writer) {
 }
 
 static bool has_capacity(const writer_t *writer) {
-    return writer->size + UVHTTP__ACCESS_LINE_MAX <= BATCH_SIZE;
+    return writer->out.size + UVHTTP__ACCESS_LINE_MAX <= BATCH_SIZE;
 }
 
 /* What a round has found. */
@@ -235,8 +182,8 @@ static found_t take_ring(writer_t *writer, uvhttp__entry_ring_t *ring) {
             break;
         }
         size_t size =
-            uvhttp__access_line(writer->log->format, entry, writer->real_offset_ns, writer->batch + writer->size);
-        writer->size += size;
+            uvhttp__access_line(writer->log->format, entry, writer->real_offset_ns, writer->batch + writer->out.size);
+        writer->out.size += size;
         consumed += size;
         uvhttp__entry_ring_release(ring, entry);
     }
@@ -303,13 +250,13 @@ static void write_last(writer_t *writer) {
     writer->last = true;
     while (take_round(writer) == MORE) {
     }
-    count(&writer->log->failed, count_lines(writer->batch, writer->size)); /* a line that was begun, if any */
+    count(&writer->log->failed,
+          uvhttp__count_lines(writer->batch, writer->out.size)); /* a line that was begun, if any */
 }
 
 static void *run(void *arg) {
     writer_t *writer = arg;
     uvhttp__access_log_t *log = writer->log;
-    look_at_file(writer);
     while (!atomic_load(&log->stopping)) {
         wait_ms(log, log->flush_ms);
         reopen_if_wanted(writer);
@@ -327,6 +274,8 @@ int uvhttp__access_log_start(uvhttp__access_log_t *log) {
     if (!writer) return UVHTTP_E_NOMEM;
     memset(writer, 0, offsetof(writer_t, batch));
     writer->log = log;
+    writer->out = (uvhttp__line_out_t){.data = writer->batch, .wait = may_wait, .user = writer};
+    uvhttp__line_out_use(&writer->out, log->fd);
     if (uvhttp__thread_start(&log->thread, run, writer)) return UVHTTP_OK;
     uvhttp__free(writer);
     return UVHTTP_E_LIMIT;

@@ -1,4 +1,4 @@
-/* Owns: from a message to a line: threshold, rate, escaping, where it goes. May include: base. */
+/* Owns: the log's settings, and the way of a message: threshold, rate, and where it goes. May include: base. */
 #include "obs/log.h"
 
 #include <errno.h>
@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "obs/log_line.h"
+#include "obs/log_writer.h"
 
 #ifdef NDEBUG
 #define LEVEL_DEFAULT UVHTTP_LOG_LEVEL_WARN
@@ -25,10 +27,13 @@ static const char *const names[] = {"DEBUG", "INFO", "WARN", "ERROR", "NONE"};
 
 int uvhttp_log_threshold = LEVEL_UNSET; /* by __atomic only: the header is for C++ as well, which has no _Atomic */
 
+static _Atomic int format_now = LEVEL_UNSET; /* uvhttp_log_format_t, or not yet read from the environment */
+
 static _Atomic uint32_t rate_limit = UVHTTP_MAX_LOGS_PER_SECOND; /* 0: none */
-/* The second that is being counted, and above it how many messages asked: second << 32 | count. What the count has
+/* Per level: the second that is being counted, and how many messages asked: second << 32 | count. What the count has
  * above the limit was suppressed and has not been reported. */
-static _Atomic uint64_t window;
+static _Atomic uint64_t windows[UVHTTP_LOG_LEVEL_NONE];
+static _Atomic uint64_t suppressed_total;
 static _Atomic(uint64_t (*)(void)) test_clock;
 
 /* The callback: changed and called under the mutex; the flag spares stderr the mutex. */
@@ -82,13 +87,45 @@ uvhttp_log_level_t uvhttp_log_get_level(void) {
     return (uvhttp_log_level_t)level;
 }
 
+/* --- format --- */
+
+static const char *const format_names[] = {"text", "json"};
+
+int uvhttp_log_format_parse(const char *text, uvhttp_log_format_t *format) {
+    if (!text || !format) return UVHTTP_E_INVALID;
+    for (int i = UVHTTP_LOG_FORMAT_TEXT; i <= UVHTTP_LOG_FORMAT_JSON; i++) {
+        if (!uvhttp__str_equal_nocase(uvhttp__str_from(text), uvhttp__str_from(format_names[i]))) continue;
+        *format = (uvhttp_log_format_t)i;
+        return UVHTTP_OK;
+    }
+    return UVHTTP_E_INVALID;
+}
+
+int uvhttp_log_set_format(uvhttp_log_format_t format) {
+    if ((unsigned)format > UVHTTP_LOG_FORMAT_JSON) return UVHTTP_E_INVALID;
+    atomic_store_explicit(&format_now, (int)format, memory_order_relaxed);
+    return UVHTTP_OK;
+}
+
+/* As level_from_environment. The configuration names a wrong value: it has the same variable. */
+uvhttp_log_format_t uvhttp_log_get_format(void) {
+    int now = atomic_load_explicit(&format_now, memory_order_relaxed);
+    if (now != LEVEL_UNSET) return (uvhttp_log_format_t)now;
+    uvhttp_log_format_t format = UVHTTP_LOG_FORMAT_TEXT;
+    (void)uvhttp_log_format_parse(getenv("UVHTTP_LOG_FORMAT"), &format);
+    if (!atomic_compare_exchange_strong_explicit(&format_now, &now, (int)format, memory_order_relaxed,
+                                                 memory_order_relaxed))
+        format = (uvhttp_log_format_t)now;
+    return format;
+}
+
 /* --- clock --- */
 
 void uvhttp__log_set_clock(uint64_t (*unix_ns)(void)) {
     atomic_store(&test_clock, unix_ns);
 }
 
-static uint64_t clock_now_ns(void) {
+uint64_t uvhttp__log_now_ns(void) {
     uint64_t (*clock)(void) = atomic_load_explicit(&test_clock, memory_order_relaxed);
     if (clock) return clock();
     struct timespec now;
@@ -96,86 +133,33 @@ static uint64_t clock_now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* --- line --- */
+/* --- destination --- */
 
-/* Bytes at `text` that must not reach a terminal or a log file as they are: C0, DEL, and C1 in UTF-8. 0 if none. */
-static size_t control_size(const char *text, const char *end) {
-    uint8_t c = (uint8_t)*text;
-    if (c < 0x20 || c == 0x7f) return 1;
-    return c == 0xc2 && end - text > 1 && ((uint8_t)text[1] & 0xe0) == 0x80 ? 2 : 0;
+/* False: there is no callback. */
+static bool emit_to_callback(uvhttp_log_level_t level, const char *text, size_t size, bool cut) {
+    if (!atomic_load_explicit(&callback_set, memory_order_acquire)) return false;
+    char message[UVHTTP_LOG_MESSAGE_MAX + 1];
+    size = uvhttp__log_escape(UVHTTP_LOG_FORMAT_TEXT, text, size, cut, message);
+    pthread_mutex_lock(&callback_mutex);
+    bool called = callback != NULL;
+    if (called) {
+        inside = true;
+        callback(level, message, size, callback_user);
+        inside = false;
+    }
+    pthread_mutex_unlock(&callback_mutex);
+    return called;
 }
 
-static int escape(char *out, size_t capacity, const char *control, size_t size) {
-    switch (*control) {
-        case '\n': return snprintf(out, capacity, "\\n");
-        case '\r': return snprintf(out, capacity, "\\r");
-        case '\t': return snprintf(out, capacity, "\\t");
-        default: break;
-    }
-    if (size == 1) return snprintf(out, capacity, "\\x%02x", (uint8_t)control[0]);
-    return snprintf(out, capacity, "\\x%02x\\x%02x", (uint8_t)control[0], (uint8_t)control[1]);
+static void emit_to_stderr(uvhttp_log_level_t level, const char *text, size_t size, bool cut, uint64_t now_ns) {
+    uvhttp_log_format_t format = uvhttp_log_get_format();
+    char message[UVHTTP_LOG_MESSAGE_MAX + 1], line[UVHTTP__LOG_LINE_MAX];
+    (void)uvhttp__log_escape(format, text, size, cut, message);
+    uvhttp__log_write(level, line, uvhttp__log_line(format, level, message, now_ns, line));
 }
 
-/* Copies `text` into out[UVHTTP_LOG_MESSAGE_MAX + 1], escaped and terminated, and returns its size. Ends in "..." if it
- * does not fit or `cut` says that there was more. */
-static size_t clean(char *out, const char *text, size_t size, bool cut) {
-    size_t used = 0, whole = 0; /* whole: how much may stay when the dots are added */
-    const char *end = text + size;
-    while (text < end) {
-        size_t control = control_size(text, end);
-        char piece[16] = {*text};
-        size_t length = control ? (size_t)escape(piece, sizeof piece, text, control) : 1;
-        if (used + length > UVHTTP_LOG_MESSAGE_MAX) {
-            cut = true;
-            break;
-        }
-        bool boundary = ((uint8_t)*text & 0xc0) != 0x80; /* not within a UTF-8 sequence */
-        if (boundary && used <= UVHTTP_LOG_MESSAGE_MAX - 3) whole = used;
-        memcpy(out + used, piece, length);
-        used += length;
-        text += control ? control : 1;
-    }
-    if (cut) {
-        memcpy(out + whole, "...", 3);
-        used = whole + 3;
-    }
-    out[used] = '\0';
-    return used;
-}
-
-/* One write(2) per line, so that lines of several threads and processes do not mix. */
-static void write_stderr(uvhttp_log_level_t level, const char *message, uint64_t now_ns) {
-    char line[UVHTTP_LOG_MESSAGE_MAX + 64];
-    time_t seconds = (time_t)(now_ns / 1000000000u);
-    struct tm utc = {0};
-    gmtime_r(&seconds, &utc);
-    size_t used = strftime(line, sizeof line, "%Y-%m-%dT%H:%M:%S", &utc);
-    int written = snprintf(line + used, sizeof line - used, ".%03uZ %-5s %s\n", (unsigned)(now_ns / 1000000u % 1000u),
-                           uvhttp_log_level_name(level), message);
-    assert(written > 0 && used + (size_t)written < sizeof line);
-    size_t size = used + (size_t)written;
-    for (const char *at = line; size > 0;) {
-        ssize_t n = write(STDERR_FILENO, at, size);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return; /* nothing can be reported */
-        at += n;
-        size -= (size_t)n;
-    }
-}
-
-static void emit(uvhttp_log_level_t level, const char *message, size_t size, uint64_t now_ns) {
-    if (atomic_load_explicit(&callback_set, memory_order_acquire)) {
-        pthread_mutex_lock(&callback_mutex);
-        bool called = callback != NULL;
-        if (called) {
-            inside = true;
-            callback(level, message, size, callback_user);
-            inside = false;
-        }
-        pthread_mutex_unlock(&callback_mutex);
-        if (called) return;
-    }
-    write_stderr(level, message, now_ns);
+static void emit(uvhttp_log_level_t level, const char *text, size_t size, bool cut, uint64_t now_ns) {
+    if (!emit_to_callback(level, text, size, cut)) emit_to_stderr(level, text, size, cut, now_ns);
 }
 
 int uvhttp_log_set_callback(uvhttp_log_cb cb, void *user) {
@@ -190,11 +174,12 @@ int uvhttp_log_set_callback(uvhttp_log_cb cb, void *user) {
 
 /* --- rate --- */
 
-/* Whether one more message may pass in this second; *suppressed: how many of the second before did not. */
-static bool admit(uint64_t now_ns, uint32_t *suppressed) {
+/* Whether one more message of `level` may pass in this second; *suppressed: how many of the second before did not. */
+static bool admit(uvhttp_log_level_t level, uint64_t now_ns, uint32_t *suppressed) {
+    _Atomic uint64_t *window = &windows[level];
     uint32_t limit = atomic_load_explicit(&rate_limit, memory_order_relaxed);
     uint32_t now = (uint32_t)(now_ns / 1000000000u);
-    uint64_t old = atomic_load_explicit(&window, memory_order_relaxed), next;
+    uint64_t old = atomic_load_explicit(window, memory_order_relaxed), next;
     *suppressed = 0;
     if (limit == 0) return true;
     bool passes;
@@ -209,61 +194,95 @@ static bool admit(uint64_t now_ns, uint32_t *suppressed) {
             next = (uint64_t)now << 32 | 1;
             *suppressed = count > limit ? count - limit : 0;
         }
-    } while (!atomic_compare_exchange_weak_explicit(&window, &old, next, memory_order_relaxed, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(window, &old, next, memory_order_relaxed, memory_order_relaxed));
+    if (!passes) atomic_fetch_add_explicit(&suppressed_total, 1, memory_order_relaxed);
     return passes;
 }
 
-static void emit_suppressed(uint32_t count, uint64_t now_ns) {
-    char message[96];
-    int size = snprintf(message, sizeof message, "log: suppressed %u message%s in the last second", (unsigned)count,
-                        count == 1 ? "" : "s");
-    emit(UVHTTP_LOG_LEVEL_WARN, message, (size_t)size, now_ns);
+static void emit_suppressed(uvhttp_log_level_t level, uint32_t count, uint64_t now_ns) {
+    char text[128];
+    int size = snprintf(text, sizeof text, "log: suppressed %u message%s of level %s in the last second",
+                        (unsigned)count, count == 1 ? "" : "s", names[level]);
+    emit(UVHTTP_LOG_LEVEL_WARN, text, (size_t)size, false, now_ns);
 }
 
-void uvhttp__log_flush(void) {
-    if (inside) return;
-    int saved_errno = errno;
+/* Those of a level that have not been reported; they count as reported now. */
+static uint32_t take_suppressed(uvhttp_log_level_t level) {
     uint32_t limit = atomic_load_explicit(&rate_limit, memory_order_relaxed), count;
-    uint64_t old = atomic_load_explicit(&window, memory_order_relaxed);
+    uint64_t old = atomic_load_explicit(&windows[level], memory_order_relaxed);
     do {
         count = (uint32_t)old;
-        if (limit == 0 || count <= limit) return;
-    } while (!atomic_compare_exchange_weak_explicit(&window, &old, old - (count - limit), memory_order_relaxed,
+        if (limit == 0 || count <= limit) return 0;
+    } while (!atomic_compare_exchange_weak_explicit(&windows[level], &old, old - (count - limit), memory_order_relaxed,
                                                     memory_order_relaxed));
-    emit_suppressed(count - limit, clock_now_ns());
+    return count - limit;
+}
+
+void uvhttp__log_report_suppressed(void) {
+    if (inside) return;
+    int saved_errno = errno;
+    for (uvhttp_log_level_t level = UVHTTP_LOG_LEVEL_DEBUG; level < UVHTTP_LOG_LEVEL_NONE; level++) {
+        uint32_t count = take_suppressed(level);
+        if (count > 0) emit_suppressed(level, count, uvhttp__log_now_ns());
+    }
     errno = saved_errno;
+}
+
+uint64_t uvhttp__log_suppressed(void) {
+    return atomic_load_explicit(&suppressed_total, memory_order_relaxed);
 }
 
 int uvhttp_log_set_rate_limit(uint32_t per_second) {
     if (per_second > RATE_MAX) return UVHTTP_E_INVALID;
-    uvhttp__log_flush(); /* what was counted was counted against the old limit */
-    atomic_store_explicit(&window, 0, memory_order_relaxed);
+    uvhttp__log_report_suppressed(); /* what was counted was counted against the old limit */
+    for (size_t i = 0; i < UVHTTP_LOG_LEVEL_NONE; i++) atomic_store_explicit(&windows[i], 0, memory_order_relaxed);
     atomic_store_explicit(&rate_limit, per_second, memory_order_relaxed);
     return UVHTTP_OK;
 }
 
 /* --- message --- */
 
+/* Returns the size of the text; *cut: it was longer. */
+static size_t print(char text[UVHTTP_LOG_MESSAGE_MAX + 1], bool *cut, const char *format, va_list args) {
+    int wanted = vsnprintf(text, UVHTTP_LOG_MESSAGE_MAX + 1, format, args);
+    if (wanted < 0)
+        wanted = snprintf(text, UVHTTP_LOG_MESSAGE_MAX + 1, "log: a message could not be formatted: \"%s\"", format);
+    *cut = wanted > UVHTTP_LOG_MESSAGE_MAX;
+    return *cut ? UVHTTP_LOG_MESSAGE_MAX : (size_t)wanted;
+}
+
 void uvhttp_log(uvhttp_log_level_t level, const char *format, ...) {
     if (inside || (unsigned)level >= UVHTTP_LOG_LEVEL_NONE || level < uvhttp_log_get_level()) return;
     int saved_errno = errno;
-    uint64_t now_ns = clock_now_ns();
+    uint64_t now_ns = uvhttp__log_now_ns();
     uint32_t suppressed;
-    if (!admit(now_ns, &suppressed)) {
-        errno = saved_errno;
-        return;
+    if (admit(level, now_ns, &suppressed)) {
+        if (suppressed) emit_suppressed(level, suppressed, now_ns);
+        char text[UVHTTP_LOG_MESSAGE_MAX + 1];
+        bool cut;
+        va_list args;
+        va_start(args, format);
+        size_t size = print(text, &cut, format, args);
+        va_end(args);
+        emit(level, text, size, cut, now_ns);
     }
-    if (suppressed) emit_suppressed(suppressed, now_ns);
-    char text[UVHTTP_LOG_MESSAGE_MAX + 1], message[UVHTTP_LOG_MESSAGE_MAX + 1];
+    errno = saved_errno;
+}
+
+void uvhttp__log_notice(const char *format, ...) {
+    char text[UVHTTP_LOG_MESSAGE_MAX + 1], line[UVHTTP_LOG_MESSAGE_MAX + 2];
+    bool cut;
     va_list args;
     va_start(args, format);
-    int wanted = vsnprintf(text, sizeof text, format, args);
+    size_t size = print(text, &cut, format, args);
     va_end(args);
-    if (wanted < 0) wanted = snprintf(text, sizeof text, "log: a message could not be formatted");
-    bool cut = (size_t)wanted >= sizeof text;
-    size_t size = clean(message, text, cut ? sizeof text - 1 : (size_t)wanted, cut);
-    emit(level, message, size, now_ns);
-    errno = saved_errno;
+    if (uvhttp_log_get_format() == UVHTTP_LOG_FORMAT_JSON) {
+        emit_to_stderr(UVHTTP_LOG_LEVEL_INFO, text, size, cut, uvhttp__log_now_ns());
+        return;
+    }
+    size = uvhttp__log_escape(UVHTTP_LOG_FORMAT_TEXT, text, size, cut, line);
+    line[size++] = '\n';
+    uvhttp__log_write(UVHTTP_LOG_LEVEL_WARN, line, size);
 }
 
 /* --- files that cannot be read --- */

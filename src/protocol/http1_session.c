@@ -1,5 +1,6 @@
 /* Owns: the life of a session: requests one after the other, under limits, deadlines and a share of each loop
  * iteration. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -178,6 +179,14 @@ bool uvhttp__session_is_idle(const uvhttp__conn_t *conn) {
 
 bool uvhttp__session_is_new(const uvhttp__conn_t *conn) {
     return UVHTTP__CONTAINER_OF(conn, uvhttp__session_t, conn)->request_count == 0;
+}
+
+const char *uvhttp__session_describe(const uvhttp__conn_t *conn, char text[UVHTTP__CONN_DESCRIPTION_MAX]) {
+    const uvhttp__session_t *session = UVHTTP__CONTAINER_OF(conn, uvhttp__session_t, conn);
+    if (session->state == UVHTTP__SESSION_UPGRADED) return "upgraded from HTTP/1.1";
+    snprintf(text, UVHTTP__CONN_DESCRIPTION_MAX, "HTTP/1.1, %u request%s", session->request_count,
+             session->request_count == 1 ? "" : "s");
+    return text;
 }
 
 uvhttp__conn_phase_t uvhttp__session_phase(const uvhttp__conn_t *conn) {

@@ -91,6 +91,7 @@ const uvhttp__rate_limits_t *uvhttp__session_output_limits(const uvhttp__conn_t 
 bool uvhttp__session_is_idle(const uvhttp__conn_t *conn);
 bool uvhttp__session_is_new(const uvhttp__conn_t *conn);
 uvhttp__conn_phase_t uvhttp__session_phase(const uvhttp__conn_t *conn);
+const char *uvhttp__session_describe(const uvhttp__conn_t *conn, char text[UVHTTP__CONN_DESCRIPTION_MAX]);
 void uvhttp__session_on_drain(uvhttp__conn_t *conn);
 void uvhttp__session_on_closed(uvhttp__conn_t *conn);
 

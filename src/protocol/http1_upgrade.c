@@ -147,6 +147,9 @@ void uvhttp__http1_upgrade(uvhttp__http1_stream_t *stream) {
     uvhttp__conn_t *conn = &session->conn;
     const uvhttp__upgrade_t to = *stream->exchange.upgrade;
     uvhttp__counters_add(&conn->loop->counters, upgrades, 1);
+    UVHTTP_LOG_DEBUG("http: %s upgraded to %s after %u requests",
+                     uvhttp__conn_log_name(conn, (uvhttp__conn_name_t){{0}}.text),
+                     to.events ? "WebSocket" : "raw bytes", session->request_count);
     stream->keep_alive = true;
     uvhttp__http1_done(stream);
     uvhttp__conn_timer_stop(conn);

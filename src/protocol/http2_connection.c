@@ -2,6 +2,7 @@
  * the end in two phases (RFC 9113 section 6.8). */
 #include "protocol/http2_connection.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -372,6 +373,13 @@ void uvhttp__http2_on_evict(uvhttp__conn_t *conn) {
 
 bool uvhttp__http2_is_new(const uvhttp__conn_t *conn) {
     return uvhttp__http2_of(conn)->request_count == 0;
+}
+
+const char *uvhttp__http2_describe(const uvhttp__conn_t *conn, char text[UVHTTP__CONN_DESCRIPTION_MAX]) {
+    const uvhttp__http2_connection_t *connection = uvhttp__http2_of(conn);
+    uint32_t count = connection ? connection->request_count : 0;
+    snprintf(text, UVHTTP__CONN_DESCRIPTION_MAX, "HTTP/2, %u request%s", count, count == 1 ? "" : "s");
+    return text;
 }
 
 uvhttp__conn_phase_t uvhttp__http2_phase(const uvhttp__conn_t *conn) {

@@ -321,6 +321,7 @@ bool uvhttp__http2_is_idle(const uvhttp__conn_t *conn);
 bool uvhttp__http2_is_new(const uvhttp__conn_t *conn);
 void uvhttp__http2_on_evict(uvhttp__conn_t *conn);
 uvhttp__conn_phase_t uvhttp__http2_phase(const uvhttp__conn_t *conn);
+const char *uvhttp__http2_describe(const uvhttp__conn_t *conn, char text[UVHTTP__CONN_DESCRIPTION_MAX]);
 void uvhttp__http2_on_drain(uvhttp__conn_t *conn);
 void uvhttp__http2_on_closed(uvhttp__conn_t *conn);
 /* The iteration ends: what is due on the connections of the loop is done. */

@@ -12,5 +12,6 @@ enum { UVHTTP__PROTOCOL_HTTP1, UVHTTP__PROTOCOL_HTTP2, UVHTTP__PROTOCOL_UNKNOWN 
 void uvhttp__select_on_open(uvhttp__conn_t *conn);
 /* While it is not known what a connection in clear speaks. It is as one of HTTP/1 on which nothing has come. */
 size_t uvhttp__select_on_data(uvhttp__conn_t *conn, const char *data, size_t size);
+const char *uvhttp__select_describe(const uvhttp__conn_t *conn, char text[UVHTTP__CONN_DESCRIPTION_MAX]);
 
 #endif

@@ -3,6 +3,7 @@
 #ifndef UVHTTP_SRC_ROUTE_ROUTER_H
 #define UVHTTP_SRC_ROUTE_ROUTER_H
 
+#include <stdatomic.h>
 #include <uvhttp/error.h>
 #include <uvhttp/method.h>
 #include <uvhttp/route.h>
@@ -41,6 +42,7 @@ struct uvhttp_route_s {
     uvhttp_route_options_t options; /* freeze fills in the defaults of the groups */
     uvhttp_handler_cb inner;        /* the application's handler when the server has put its own before it, else NULL */
     void *inner_user;
+    _Atomic uint32_t blocked_said_s; /* the stall detector's: when it named this route, in seconds; 0: never */
 };
 
 /* --- registration: before freeze, one thread. --- Every failure is returned, and the first one is remembered with a

@@ -137,6 +137,7 @@ static const uvhttp__conn_ops_t http2_ops = {.on_data = uvhttp__http2_on_data,
                                              .is_new = uvhttp__http2_is_new,
                                              .on_evict = uvhttp__http2_on_evict,
                                              .phase = uvhttp__http2_phase,
+                                             .describe = uvhttp__http2_describe,
                                              .on_drain = uvhttp__http2_on_drain,
                                              .on_closed = uvhttp__http2_on_closed};
 
@@ -147,7 +148,8 @@ static const uvhttp__conn_ops_t http2_ops = {.on_data = uvhttp__http2_on_data,
     .is_new = uvhttp__session_is_new, .phase = uvhttp__session_phase, .on_drain = uvhttp__session_on_drain,            \
     .on_closed = uvhttp__session_on_closed
 
-static const uvhttp__conn_ops_t unknown_ops = {SESSION_OPS, .on_data = uvhttp__select_on_data};
+static const uvhttp__conn_ops_t unknown_ops = {SESSION_OPS, .on_data = uvhttp__select_on_data,
+                                               .describe = uvhttp__select_describe};
 
 /* By the numbers of protocol/select.h. */
 static const uvhttp__conn_ops_t *const others[] = {[UVHTTP__PROTOCOL_HTTP2 - 1] = &http2_ops,
@@ -164,4 +166,5 @@ const uvhttp__conn_ops_t uvhttp__http_conn_ops = {.conn_size = sizeof(uvhttp__se
                                                   .on_open = uvhttp__select_on_open,
                                                   .on_data = uvhttp__session_on_data,
                                                   SESSION_OPS,
+                                                  .describe = uvhttp__session_describe,
                                                   .others = others};

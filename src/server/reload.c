@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/thread.h"
 #include "config/config.h"
 #include "route/router.h"
@@ -24,6 +25,23 @@ static void warn_of_frozen(const uvhttp_server_t *server, const uvhttp_server_co
     if (used) UVHTTP_LOG_WARN("http: reload: changed, but applied only by a restart: %s", names);
 }
 
+static void list_changes(const uvhttp_server_config_t *before, const uvhttp_server_config_t *after, char *text,
+                         size_t size) {
+    size_t used = (size_t)snprintf(text, size, "nothing that applies without a restart has changed");
+    for (size_t i = 0, count = 0; i < UVHTTP__CONFIG_FIELDS_MAX && used < size; i++) {
+        char change[UVHTTP__CONFIG_CHANGE_SIZE];
+        if (!uvhttp__config_applied(before, after, i, change)) continue;
+        used = count > 0 ? used : 0;
+        used += (size_t)snprintf(text + used, size - used, "%s%s", count++ > 0 ? "; " : "", change);
+    }
+}
+
+/* Without memory the next reload lists this one's changes once more. */
+static void remember_applied(uvhttp__reload_t *reload, const uvhttp_server_config_t *config) {
+    if (!reload->applied) reload->applied = uvhttp__malloc(sizeof *reload->applied);
+    if (reload->applied) *reload->applied = *config;
+}
+
 int uvhttp_server_reload(uvhttp_server_t *server, const uvhttp_server_config_t *config, char *message, size_t size) {
     if (!server) return UVHTTP_E_INVALID;
     char reason[512] = "";
@@ -35,13 +53,18 @@ int uvhttp_server_reload(uvhttp_server_t *server, const uvhttp_server_config_t *
     if (message && size > 0) snprintf(message, size, "%s", reason);
     if (status != UVHTTP_OK)
         return uvhttp__server_remember(server, status, "reload: %s; everything stays as it was", reason);
+    char changes[512] = "";
     if (config) {
         warn_of_frozen(server, &whole);
-        uvhttp__server_apply_log_level(&whole.performance);
+        list_changes(server->reload.applied ? server->reload.applied : &server->service.config, &whole, changes,
+                     sizeof changes);
+        remember_applied(&server->reload, &whole);
+        uvhttp__server_apply_log(&whole);
     }
     uvhttp__router_reload(server->service.router);
-    UVHTTP_LOG_INFO("http: reloaded: %s, TLS files of %u listeners, log files",
-                    config ? "configuration" : "files alone", listeners);
+    UVHTTP_LOG_INFO("http: reloaded: %s%s%s%s, TLS files of %u listener%s, log files",
+                    config ? "configuration" : "files alone", config ? " (" : "", changes, config ? ")" : "", listeners,
+                    listeners == 1 ? "" : "s");
     return UVHTTP_OK;
 }
 
@@ -109,4 +132,5 @@ void uvhttp__reload_wait(uvhttp__reload_t *reload) {
 
 void uvhttp__reload_deinit(uvhttp__reload_t *reload) {
     pthread_mutex_destroy(&reload->lock);
+    uvhttp__free(reload->applied);
 }

@@ -10,9 +10,10 @@ typedef struct uvhttp__reload {
     void *user;
     pthread_mutex_t lock;
     pthread_t thread;
-    bool made;    /* thread is to be joined; of the thread of the first loop */
-    bool running; /* under lock */
-    bool wanted;  /* under lock: a signal has come */
+    bool made;                       /* thread is to be joined; of the thread of the first loop */
+    bool running;                    /* under lock */
+    bool wanted;                     /* under lock: a signal has come */
+    uvhttp_server_config_t *applied; /* by the last reload; NULL: there was none */
 } uvhttp__reload_t;
 
 void uvhttp__reload_init(uvhttp__reload_t *reload);

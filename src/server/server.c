@@ -9,6 +9,8 @@
 #include "base/alloc.h"
 #include "exchange/coroutine.h"
 #include "exchange/exec.h"
+#include "obs/log.h"
+#include "obs/log_writer.h"
 #include "server/admin.h"
 #include "server/http_loop.h"
 #include "server/server_config.h"
@@ -78,7 +80,7 @@ uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
         UVHTTP_LOG_ERROR("http: configuration: %s", message);
         goto fail;
     }
-    uvhttp__server_apply_log_level(&server->service.config.performance);
+    uvhttp__server_apply_log(&server->service.config);
     server->service.head_limits = (uvhttp__head_limits_t){.line_size_max = server->service.config.request_line_max,
                                                           .headers_size_max = server->service.config.headers_size_max,
                                                           .header_count_max = server->service.config.header_count_max};
@@ -188,6 +190,11 @@ static void publish_engine(uvhttp_server_t *server) {
     atomic_store_explicit(&server->engine, uvhttp__loop_engine_name(loop), memory_order_release);
 }
 
+/* Otherwise start and end have a line of their own, unless `quiet`. */
+static bool logs_info(void) {
+    return uvhttp__log_enabled(UVHTTP_LOG_LEVEL_INFO);
+}
+
 static void announce(void *arg) {
     uvhttp_server_t *server = arg;
     publish_engine(server);
@@ -195,35 +202,35 @@ static void announce(void *arg) {
         server->on_ready(server, server->on_ready_arg);
         return;
     }
-    char addresses[512], line[1024];
+    char addresses[512];
     uvhttp__tcp_server_addresses(server->tcp_server, addresses, sizeof addresses);
     const char *reason, *engine = uvhttp_server_engine(server, &reason);
-    const char *admin = uvhttp__admin_address(server->admin);
-    UVHTTP_LOG_INFO("http: started: uvhttp %s, %u loop%s on %s (%s), listening on %s%s%s", uvhttp_version(),
-                    server->tcp_server->loop_count, server->tcp_server->loop_count == 1 ? "" : "s", engine, reason,
-                    addresses, *admin ? ", admin on " : "", admin);
-    if (server->service.config.quiet) return;
-    int size = snprintf(line, sizeof line, "uvhttp %s: %u loop%s on %s (%s), listening on %s%s%s\n", uvhttp_version(),
-                        server->tcp_server->loop_count, server->tcp_server->loop_count == 1 ? "" : "s", engine, reason,
-                        addresses, *admin ? ", admin on " : "", admin);
-    if (size > 0) (void)!write(STDERR_FILENO, line, (size_t)size < sizeof line ? (size_t)size : sizeof line - 1);
+    const char *admin = uvhttp__admin_address(server->admin), *admin_at = *admin ? ", admin on " : "";
+    const uint32_t count = server->tcp_server->loop_count;
+    const char *plural = count == 1 ? "" : "s";
+    UVHTTP_LOG_INFO("http: started: uvhttp %s, %u loop%s on %s (%s), listening on %s%s%s", uvhttp_version(), count,
+                    plural, engine, reason, addresses, admin_at, admin);
+    if (!server->service.config.quiet && !logs_info())
+        uvhttp__log_notice("uvhttp %s: %u loop%s on %s (%s), listening on %s%s%s", uvhttp_version(), count, plural,
+                           engine, reason, addresses, admin_at, admin);
+    uvhttp__log_writer_open(); /* until the line of the end is written */
+    server->log_opened = true;
 }
 
 static void notify_end(const uvhttp_server_t *server) {
     uvhttp__counter_sums_t sums;
-    uvhttp__tcp_server_counters(server->tcp_server, &sums);
-    char line[160];
     if (server->on_ready) return; /* the server of another one, which reports its own end */
+    uvhttp__tcp_server_counters(server->tcp_server, &sums);
     unsigned long long cut = UVHTTP__COUNTER(&sums, drain_cut_off);
     UVHTTP_LOG_INFO("http: stopped: %llu connections and %llu requests since the start, %llu connections cut off while "
                     "being served",
                     (unsigned long long)UVHTTP__COUNTER(&sums, connections_accepted),
                     (unsigned long long)UVHTTP__COUNTER(&sums, requests), cut);
-    if (server->service.config.quiet) return;
-    int size =
-        cut ? snprintf(line, sizeof line, "uvhttp: stopped; %llu connections were cut off while being served\n", cut)
-            : snprintf(line, sizeof line, "uvhttp: stopped, drained\n");
-    if (size > 0) (void)!write(STDERR_FILENO, line, (size_t)size);
+    if (server->service.config.quiet || logs_info()) return;
+    if (cut > 0)
+        uvhttp__log_notice("uvhttp: stopped; %llu connections were cut off while being served", cut);
+    else
+        uvhttp__log_notice("uvhttp: stopped, drained");
 }
 
 int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
@@ -244,9 +251,12 @@ int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
     uvhttp__reload_wait(&server->reload);
     uvhttp__work_stop(server->service.work, drain_deadline_ns(server));
     uvhttp__admin_stop(server->admin);
-    if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "run: %s", server->tcp_server->error);
-    notify_end(server);
-    return UVHTTP_OK;
+    if (status == UVHTTP_OK)
+        notify_end(server);
+    else
+        (void)uvhttp__server_remember(server, status, "run: %s", server->tcp_server->error);
+    if (server->log_opened) uvhttp__log_writer_close(UVHTTP__LOG_CLOSE_MS);
+    return status;
 }
 
 int uvhttp_server_attach(uvhttp_server_t *server, struct uv_loop_s *loop) {
@@ -254,6 +264,9 @@ int uvhttp_server_attach(uvhttp_server_t *server, struct uv_loop_s *loop) {
     int status = uvhttp__tcp_server_attach(server->tcp_server, loop);
     if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "attach: %s", uvhttp_error_message(status));
     publish_engine(server);
+    const char *reason, *engine = uvhttp_server_engine(server, &reason);
+    UVHTTP_LOG_INFO("http: attached to a loop of the application: uvhttp %s on %s (%s)", uvhttp_version(), engine,
+                    reason);
     return UVHTTP_OK;
 }
 

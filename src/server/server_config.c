@@ -31,10 +31,17 @@ int uvhttp__server_copy_config(const uvhttp_server_config_t *given, uvhttp_serve
     return UVHTTP_OK;
 }
 
-void uvhttp__server_apply_log_level(const uvhttp_performance_config_t *performance) {
-    uvhttp_log_level_t level = performance->log_level;
-    if (performance->performance_mode && level < UVHTTP_LOG_LEVEL_WARN) level = UVHTTP_LOG_LEVEL_WARN;
-    if (level != uvhttp_log_get_level()) (void)uvhttp_log_set_level(level);
+void uvhttp__server_apply_log(const uvhttp_server_config_t *config) {
+    uvhttp_log_level_t level = config->performance.log_level;
+    if (config->performance.performance_mode && level < UVHTTP_LOG_LEVEL_WARN) level = UVHTTP_LOG_LEVEL_WARN;
+    if (config->log_format != uvhttp_log_get_format()) (void)uvhttp_log_set_format(config->log_format);
+    if (level == uvhttp_log_get_level()) return;
+    (void)uvhttp_log_set_level(level);
+#ifdef UVHTTP_PERFORMANCE_MODE
+    if (level < UVHTTP_LOG_LEVEL_WARN)
+        UVHTTP_LOG_WARN("log: log_level %s has no effect on the server: it was built with UVHTTP_PERFORMANCE_MODE",
+                        uvhttp_log_level_name(level));
+#endif
 }
 
 int uvhttp__server_remember(uvhttp_server_t *server, int status, const char *format, ...) {

@@ -8,7 +8,8 @@
  * Returns 0 or UVHTTP_E_CONFIG, and says why. */
 int uvhttp__server_copy_config(const uvhttp_server_config_t *given, uvhttp_server_config_t *config, char *message,
                                size_t size);
-void uvhttp__server_apply_log_level(const uvhttp_performance_config_t *performance);
+/* Level and format of the log, which are the process's. */
+void uvhttp__server_apply_log(const uvhttp_server_config_t *config);
 /* Keeps the text for uvhttp_server_error_text, logs it as an error, and returns `status`. */
 UVHTTP_PRINTF(3, 4) int uvhttp__server_remember(uvhttp_server_t *server, int status, const char *format, ...);
 

@@ -4,6 +4,7 @@
 #define UVHTTP_SRC_TLS_BACKEND_H
 
 #include <stdatomic.h>
+#include <time.h>
 #include <uvhttp/tls.h>
 
 #include "base/arena.h"
@@ -75,7 +76,10 @@ void uvhttp__tls_source_close(uvhttp__tls_source_t *source);
 int uvhttp__tls_add_given_names(uvhttp__tls_names_t *names, const char *list, uint32_t index,
                                 uvhttp__tls_error_t *error);
 void uvhttp__tls_warn_of_key(const uvhttp_tls_certificate_t *from);
-void uvhttp__tls_log_dates(const uvhttp_tls_certificate_t *from, bool past, bool future, const char *until);
+/* Logs when a certificate is valid (UTC). It is a warning when it is loaded with less than a third of its time left,
+ * and less than so many days. */
+#define UVHTTP__TLS_EXPIRY_WARN_DAYS 30
+void uvhttp__tls_log_dates(const uvhttp_tls_certificate_t *from, const struct tm *since, const struct tm *until);
 
 /* --- contexts.c --- */
 
@@ -138,6 +142,9 @@ void uvhttp__tls_session_free(uvhttp__tls_session_t *session);
 /* 0: done. UVHTTP_E_AGAIN: needs more bytes. Others: it has failed, the alert is written. */
 int uvhttp__tls_session_handshake(uvhttp__tls_session_t *session);
 bool uvhttp__tls_session_resumed(const uvhttp__tls_session_t *session);
+/* After the handshake, for the log: version and cipher suite. Static storage, or the session's. */
+const char *uvhttp__tls_session_version(const uvhttp__tls_session_t *session);
+const char *uvhttp__tls_session_cipher(const uvhttp__tls_session_t *session);
 /* After the handshake: whether ALPN has chosen h2 (RFC 9113 section 3.2). */
 bool uvhttp__tls_session_chose_h2(const uvhttp__tls_session_t *session);
 /* 0: *got bytes. UVHTTP_E_AGAIN: needs more bytes. UVHTTP_E_EOF: close_notify. Others: it has failed. */

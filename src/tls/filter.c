@@ -1,6 +1,7 @@
 /* Owns: TLS on a connection: the handshake under its deadline, decoding what comes, encoding what goes or having the
  * kernel do that, the ends. May include: conn, io, base, obs. */
 #include <string.h>
+#include <uvhttp/log.h>
 
 #include "base/alloc.h"
 #include "tls/backend.h"
@@ -190,6 +191,13 @@ static bool is_tls(tls_conn_t *tls, uvhttp__conn_t *conn) {
     return false;
 }
 
+static void log_handshake(const tls_conn_t *tls, const uvhttp__conn_t *conn) {
+    UVHTTP_LOG_DEBUG("tls: %s handshake done: %s, %s, %s, %u bytes received",
+                     uvhttp__conn_log_name(conn, (uvhttp__conn_name_t){{0}}.text),
+                     uvhttp__tls_session_version(tls->session), uvhttp__tls_session_cipher(tls->session),
+                     uvhttp__tls_session_resumed(tls->session) ? "resumed" : "new session", tls->received);
+}
+
 static void handshake(tls_conn_t *tls, uvhttp__conn_t *conn) {
     if (tls->io.in_size == 0) return;
     if (tls->received == 0 && !is_tls(tls, conn)) return;
@@ -208,6 +216,7 @@ static void handshake(tls_conn_t *tls, uvhttp__conn_t *conn) {
     uvhttp__counters_add(counters_of(conn), tls_handshakes, 1);
     if (uvhttp__tls_session_resumed(tls->session)) uvhttp__counters_add(counters_of(conn), tls_resumed, 1);
     if (uvhttp__tls_session_chose_h2(tls->session)) conn->flags |= UVHTTP__CONN_ALPN_H2;
+    log_handshake(tls, conn);
     choose_sender(tls);
     uvhttp__conn_opened(conn);
 }

@@ -5,12 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
 #include "base/str.h"
 #include "tls/backend.h"
+
+#define DAY_S 86400
 
 int uvhttp__tls_fail(uvhttp__tls_error_t *error, int status, const char *format, ...) {
     va_list arguments;
@@ -96,9 +99,23 @@ void uvhttp__tls_warn_of_key(const uvhttp_tls_certificate_t *from) {
         UVHTTP_LOG_WARN("tls: %s: everybody on this machine may read this key: chmod o-r", from->key_file);
 }
 
-void uvhttp__tls_log_dates(const uvhttp_tls_certificate_t *from, bool past, bool future, const char *until) {
+/* A certificate that lives for a few days only is renewed later. */
+static bool expires_soon(int64_t left_s, int64_t life_s) {
+    return left_s < UVHTTP__TLS_EXPIRY_WARN_DAYS * DAY_S && left_s < life_s / 3;
+}
+
+void uvhttp__tls_log_dates(const uvhttp_tls_certificate_t *from, const struct tm *since, const struct tm *until) {
     const char *name = uvhttp__tls_label(from->certificate_file);
-    if (past) UVHTTP_LOG_WARN("tls: %s: the certificate has expired", name);
-    if (future) UVHTTP_LOG_WARN("tls: %s: the certificate is not valid yet", name);
-    UVHTTP_LOG_INFO("tls: loaded the certificate of %s, valid until %s", name, until);
+    struct tm begin = *since, end = *until;
+    int64_t begin_s = timegm(&begin), end_s = timegm(&end), now_s = time(NULL), days = (end_s - now_s) / DAY_S;
+    char text[80];
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", until);
+    if (now_s > end_s)
+        UVHTTP_LOG_WARN("tls: %s: the certificate expired on %s, and clients refuse it: renew it, then reload", name,
+                        text);
+    else if (expires_soon(end_s - now_s, end_s - begin_s))
+        UVHTTP_LOG_WARN("tls: %s: the certificate expires in %d day%s, on %s: renew it, then reload", name, (int)days,
+                        days == 1 ? "" : "s", text);
+    if (now_s < begin_s) UVHTTP_LOG_WARN("tls: %s: the certificate is not valid yet: check the clock", name);
+    UVHTTP_LOG_INFO("tls: loaded the certificate of %s, valid until %s", name, text);
 }

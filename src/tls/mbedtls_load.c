@@ -121,6 +121,15 @@ static int add_own_names(uvhttp__tls_names_t *names, const mbedtls_x509_crt *lea
     return UVHTTP_OK;
 }
 
+static struct tm tm_of(const mbedtls_x509_time *time) {
+    return (struct tm){.tm_year = time->year - 1900,
+                       .tm_mon = time->mon - 1,
+                       .tm_mday = time->day,
+                       .tm_hour = time->hour,
+                       .tm_min = time->min,
+                       .tm_sec = time->sec};
+}
+
 int uvhttp__tls_load(uvhttp__tls_contexts_t *contexts, uint32_t index, uvhttp__tls_error_t *error) {
     const uvhttp_tls_certificate_t *from = &contexts->settings->certificates[index];
     uvhttp__tls_loaded_t *loaded = &contexts->library->loaded[index];
@@ -131,12 +140,8 @@ int uvhttp__tls_load(uvhttp__tls_contexts_t *contexts, uint32_t index, uvhttp__t
     if (status == UVHTTP_OK) status = read_key(from, loaded, error);
     if (status != UVHTTP_OK) return status;
     const mbedtls_x509_crt *leaf = &loaded->chain;
-    const mbedtls_x509_time *to = &leaf->valid_to;
-    char until[80];
-    snprintf(until, sizeof until, "%04d-%02d-%02dT%02d:%02d:%02dZ", to->year, to->mon, to->day, to->hour, to->min,
-             to->sec);
-    uvhttp__tls_log_dates(from, mbedtls_x509_time_is_past(to) != 0, mbedtls_x509_time_is_future(&leaf->valid_from) != 0,
-                          until);
+    const struct tm since = tm_of(&leaf->valid_from), until = tm_of(&leaf->valid_to);
+    uvhttp__tls_log_dates(from, &since, &until);
     status =
         from->names ? uvhttp__tls_add_given_names(names, from->names, index, error) : add_own_names(names, leaf, index);
     return status == UVHTTP_E_NOMEM ? uvhttp__tls_fail(error, status, "out of memory") : status;

@@ -118,6 +118,14 @@ bool uvhttp__tls_session_resumed(const uvhttp__tls_session_t *session) {
     return session->resumed;
 }
 
+const char *uvhttp__tls_session_version(const uvhttp__tls_session_t *session) {
+    return mbedtls_ssl_get_version(&session->ssl);
+}
+
+const char *uvhttp__tls_session_cipher(const uvhttp__tls_session_t *session) {
+    return mbedtls_ssl_get_ciphersuite(&session->ssl);
+}
+
 bool uvhttp__tls_session_chose_h2(const uvhttp__tls_session_t *session) {
     const char *name = mbedtls_ssl_get_alpn_protocol(&session->ssl);
     return name && strcmp(name, "h2") == 0;

@@ -203,14 +203,6 @@ static int add_own_names(uvhttp__tls_names_t *names, X509 *leaf, uint32_t index)
 
 /* --- a certificate --- */
 
-#define UNTIL_SIZE 32
-
-static void write_until(const ASN1_TIME *time, char until[UNTIL_SIZE]) {
-    struct tm utc;
-    if (!ASN1_TIME_to_tm(time, &utc) || strftime(until, UNTIL_SIZE, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0)
-        snprintf(until, UNTIL_SIZE, "an unknown time");
-}
-
 int uvhttp__tls_load(uvhttp__tls_contexts_t *contexts, uint32_t index, uvhttp__tls_error_t *error) {
     const uvhttp_tls_certificate_t *from = &contexts->settings->certificates[index];
     uvhttp__tls_loaded_t *loaded = &contexts->library->loaded[index];
@@ -219,10 +211,10 @@ int uvhttp__tls_load(uvhttp__tls_contexts_t *contexts, uint32_t index, uvhttp__t
     if (status == UVHTTP_OK) status = read_key(from, loaded, error);
     if (status == UVHTTP_OK) status = read_ocsp(from, loaded, error);
     if (status != UVHTTP_OK) return status;
-    char until[UNTIL_SIZE];
-    write_until(X509_get0_notAfter(loaded->leaf), until);
-    uvhttp__tls_log_dates(from, X509_cmp_current_time(X509_get0_notAfter(loaded->leaf)) < 0,
-                          X509_cmp_current_time(X509_get0_notBefore(loaded->leaf)) > 0, until);
+    struct tm since, until;
+    if (ASN1_TIME_to_tm(X509_get0_notBefore(loaded->leaf), &since) == 1 &&
+        ASN1_TIME_to_tm(X509_get0_notAfter(loaded->leaf), &until) == 1)
+        uvhttp__tls_log_dates(from, &since, &until);
     status = from->names ? uvhttp__tls_add_given_names(names, from->names, index, error)
                          : add_own_names(names, loaded->leaf, index);
     ERR_clear_error();

@@ -141,6 +141,14 @@ bool uvhttp__tls_session_resumed(const uvhttp__tls_session_t *session) {
     return SSL_session_reused(const_ssl_of(session)) == 1;
 }
 
+const char *uvhttp__tls_session_version(const uvhttp__tls_session_t *session) {
+    return SSL_get_version(const_ssl_of(session));
+}
+
+const char *uvhttp__tls_session_cipher(const uvhttp__tls_session_t *session) {
+    return SSL_get_cipher_name(const_ssl_of(session));
+}
+
 bool uvhttp__tls_session_chose_h2(const uvhttp__tls_session_t *session) {
     const unsigned char *name;
     unsigned size;

@@ -109,7 +109,7 @@ def test_what_is_refused_is_not_sent(server, open_client):
     client.start("/interim/refused")
     found, response = client.final(0)
     assert response.text == "UVHTTP_E_INVALID UVHTTP_E_INVALID UVHTTP_E_STATE"
-    assert "http: interim response 101 refused" in server.stderr()
+    harness.poll(lambda: "http: interim response 101 refused" in server.stderr())
 
 
 def test_a_client_of_http_1_0_gets_only_the_response(server):

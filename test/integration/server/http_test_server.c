@@ -3,10 +3,11 @@
  *
  *   http_test_server --listen ADDRESS [--listen ADDRESS ...] [--set name=value ...] [--trust ADDRESS ...]
  *                    [--forwarded standard|x] [--access-log common|combined|json:[PATH]]
- *                    [--redis ADDRESS [--redis-timeout MS]] [--memory-max BYTES]
+ *                    [--redis ADDRESS [--redis-timeout MS]] [--memory-max BYTES] [--log-rate LINES]
  *
  * --set sets a field of the configuration by its name, --trust and --forwarded say which proxies are believed,
- * --memory-max how much the library may allocate. A configuration that is refused: its message on stderr, exit 2.
+ * --memory-max how much the library may allocate, --log-rate how many lines of a level it logs in a second. A
+ * configuration that is refused: its message on stderr, exit 2.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -70,14 +71,16 @@ int main(int argc, char **argv) {
             redis_timeout_ms = (uint32_t)strtoul(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--forwarded") == 0) {
             proxies.header = argv[++i][0] == 'x' ? UVHTTP_PROXY_HEADER_X_FORWARDED : UVHTTP_PROXY_HEADER_FORWARDED;
+        } else if (strcmp(argv[i], "--log-rate") == 0) {
+            if (uvhttp_log_set_rate_limit((uint32_t)strtoul(argv[++i], NULL, 10)) != 0)
+                die("--log-rate takes a number");
         } else if (strcmp(argv[i], "--set") == 0) {
             set(&config, argv[++i]);
         } else if (strcmp(argv[i], "--memory-max") == 0 || tls_option(argv[i], argv[i + 1])) {
             ++i;
         } else {
             die("options are --memory-max, --listen, --set, --trust, --forwarded, --access-log, --redis, "
-                "--redis-timeout "
-                "and those of tls.c");
+                "--redis-timeout, --log-rate and those of tls.c");
         }
     }
 

@@ -298,6 +298,17 @@ static void write_counter(const char *name, const char *help, uint64_t value, vo
     json_number(user, name, value);
 }
 
+static void log_stats(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_log_stats_t stats;
+    uvhttp_log_stats(&stats);
+    char json[256];
+    int size = snprintf(json, sizeof json, "{\"lines\":%llu,\"suppressed\":%llu,\"dropped\":%llu,\"failed\":%llu}",
+                        (unsigned long long)stats.lines, (unsigned long long)stats.suppressed,
+                        (unsigned long long)stats.dropped, (unsigned long long)stats.failed);
+    uvhttp_response_json_str(res, 200, (uvhttp_str_t){json, (size_t)size});
+}
+
 static void counters(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     json_t json;
@@ -461,6 +472,7 @@ void add_routes(uvhttp_server_t *server, later_t *later) {
     uvhttp_get(server, "/spin", spin, NULL);
     uvhttp_get(server, "/block", block, NULL);
     uvhttp_get(server, "/counters", counters, NULL);
+    uvhttp_get(server, "/log-stats", log_stats, NULL);
     uvhttp_get(server, "/metrics", metrics, NULL);
     uvhttp_metrics_route(server, "/prometheus");
     uvhttp_post(server, "/stop", stop, NULL);

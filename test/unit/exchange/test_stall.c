@@ -104,6 +104,20 @@ static void test_many_in_a_row_are_counted_and_hardly_said(void **state) {
     assert_in_range(lines_said(), 0, 1 + seconds);
 }
 
+/* "GET /slow/:id kept" is said once, in whichever second. */
+static void test_a_route_is_named_once(void **state) {
+    serving_t *serving = *state;
+    start(serving, 60);
+    ask_until_said(serving, GET("/slow/7"), 1, "GET /slow/:id kept loop 0");
+    uint64_t start_ns = uvhttp__clock_ns(), before = blocked(serving);
+    while (uvhttp__clock_ns() - start_ns < 1200000000) ask(serving, GET("/slow/7"), 1); /* more than a second */
+    assert_true(blocked(serving) > before);
+    pthread_mutex_lock(&said.lock);
+    const char *first = strstr(said.all, "GET /slow/:id kept loop 0");
+    assert_null(strstr(first + 1, "GET /slow/:id kept loop 0"));
+    pthread_mutex_unlock(&said.lock);
+}
+
 static void test_one_of_several_in_an_iteration_is_found_the_next_time(void **state) {
     serving_t *serving = *state;
     start(serving, 60);
@@ -134,6 +148,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         ON_EACH(test_a_handler_that_blocks_is_counted_and_named),
         ON_EACH(test_many_in_a_row_are_counted_and_hardly_said),
+        ON_ENGINE(test_a_route_is_named_once, on_epoll),
         ON_ENGINE(test_one_of_several_in_an_iteration_is_found_the_next_time, on_epoll),
         ON_EACH(test_it_can_be_switched_off),
     };

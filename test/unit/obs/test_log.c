@@ -180,7 +180,7 @@ static void test_rate_limit_says_what_it_suppressed(void **state) {
     now_ns += 500000000;
     UVHTTP_LOG_ERROR("test: next second");
     assert_int_equal(line_count, 12);
-    assert_string_equal(lines[10], "log: suppressed 16 messages in the last second");
+    assert_string_equal(lines[10], "log: suppressed 16 messages of level ERROR in the last second");
     assert_int_equal(levels[10], UVHTTP_LOG_LEVEL_WARN);
     assert_string_equal(lines[11], "test: next second");
     for (int i = 0; i < 9; i++) UVHTTP_LOG_ERROR("test");
@@ -195,14 +195,34 @@ static void test_rate_limit_says_what_it_suppressed(void **state) {
     assert_int_equal(uvhttp_log_set_rate_limit(1000001), UVHTTP_E_INVALID);
 }
 
-static void test_flush_reports_what_is_pending_once(void **state) {
+static void test_a_flood_of_one_level_suppresses_no_other(void **state) {
+    (void)state;
+    uvhttp_log_stats_t before, after;
+    assert_int_equal(uvhttp_log_stats(&before), UVHTTP_OK);
+    uvhttp_log_set_rate_limit(3);
+    for (int i = 0; i < 10; i++) UVHTTP_LOG_INFO("flood");
+    UVHTTP_LOG_WARN("w");
+    UVHTTP_LOG_ERROR("e");
+    assert_int_equal(line_count, 5);
+    assert_string_equal(lines[4], "e");
+    now_ns += 1000000000;
+    UVHTTP_LOG_INFO("next");
+    assert_string_equal(lines[5], "log: suppressed 7 messages of level INFO in the last second");
+    assert_string_equal(lines[6], "next");
+    uvhttp_log_stats(&after);
+    assert_int_equal(after.suppressed - before.suppressed, 7);
+    assert_int_equal(after.lines, before.lines); /* those of a callback do not count */
+    assert_int_equal(uvhttp_log_stats(NULL), UVHTTP_E_INVALID);
+}
+
+static void test_what_is_pending_is_reported_once(void **state) {
     (void)state;
     uvhttp_log_set_rate_limit(2);
     for (int i = 0; i < 3; i++) UVHTTP_LOG_WARN("test");
-    uvhttp__log_flush();
+    uvhttp__log_report_suppressed();
     assert_int_equal(line_count, 3);
-    assert_string_equal(lines[2], "log: suppressed 1 message in the last second");
-    uvhttp__log_flush();
+    assert_string_equal(lines[2], "log: suppressed 1 message of level WARN in the last second");
+    uvhttp__log_report_suppressed();
     assert_int_equal(line_count, 3);
     UVHTTP_LOG_WARN("the second is still full");
     assert_int_equal(line_count, 3);
@@ -216,7 +236,7 @@ static void log_inside(uvhttp_log_level_t level, const char *message, size_t siz
     (void)level, (void)message, (void)size;
     ++*(int *)user;
     UVHTTP_LOG_ERROR("from inside");
-    uvhttp__log_flush();
+    uvhttp__log_report_suppressed();
     nested_status = uvhttp_log_set_callback(NULL, NULL);
 }
 
@@ -278,7 +298,7 @@ static void test_every_message_of_every_thread_is_either_written_or_counted(void
     pthread_t threads[4];
     for (intptr_t i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, log_much, (void *)i), 0);
     for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
-    uvhttp__log_flush();
+    uvhttp__log_report_suppressed();
     uvhttp_log_set_callback(NULL, NULL);
     assert_int_equal(plain_calls + sum_suppressed, 8000);
     assert_true(sum_suppressed > 0);
@@ -383,7 +403,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(test_long_messages_are_cut_at_a_whole_character, setup, teardown),
         cmocka_unit_test_setup_teardown(test_errno_is_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rate_limit_says_what_it_suppressed, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_flush_reports_what_is_pending_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_flood_of_one_level_suppresses_no_other, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_is_pending_is_reported_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_callback_that_logs_is_not_called_by_it, setup, teardown),
         cmocka_unit_test_setup_teardown(test_threads_may_log_at_once_and_calls_do_not_overlap, setup, teardown),
         cmocka_unit_test_setup_teardown(test_every_message_of_every_thread_is_either_written_or_counted, setup,

@@ -441,6 +441,10 @@ static void fill_access_log_stats(void *given, size_t size) {
     log.destroy(log.user);
 }
 
+static void fill_log_stats(void *given, size_t size) {
+    assert_int_equal(uvhttp_log_stats_sized(given, size), UVHTTP_OK);
+}
+
 static void fill_rate_limit_stats(void *given, size_t size) {
     uvhttp_middleware_t limit = uvhttp_rate_limit(NULL);
     assert_int_equal(uvhttp_rate_limit_stats_sized(limit, given, size), UVHTTP_OK);
@@ -487,6 +491,7 @@ static const writer_t writers[] = {
     {"metrics", fill_metrics, sizeof(uvhttp_metrics_t)},
     {"tcp metrics", fill_tcp_metrics, sizeof(uvhttp_tcp_metrics_t)},
     {"access_log_stats", fill_access_log_stats, sizeof(uvhttp_access_log_stats_t)},
+    {"log_stats", fill_log_stats, sizeof(uvhttp_log_stats_t)},
     {"rate_limit_stats", fill_rate_limit_stats, sizeof(uvhttp_rate_limit_stats_t)},
     {"form_file", fill_form_file, sizeof(uvhttp_form_file_t)},
     {"form_file_at", fill_form_file_at, sizeof(uvhttp_form_file_t)},
