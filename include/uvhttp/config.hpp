@@ -69,7 +69,10 @@ namespace uvhttp {
     X(http2_stream_window)                                                                                             \
     X(http2_connection_window)                                                                                         \
     X(http2_connection_memory_max)                                                                                     \
-    X(http2_resets_max)
+    X(http2_resets_max)                                                                                                \
+    X(drain_grace_ms)                                                                                                  \
+    X(descriptor_limit)                                                                                                \
+    X(upgrade_timeout)
 #define UVHTTP_HPP_TEXTS(X)                                                                                            \
     X(tls_certificate)                                                                                                 \
     X(tls_key)                                                                                                         \
@@ -78,7 +81,11 @@ namespace uvhttp {
     X(tls_client_crl)                                                                                                  \
     X(tls_alpn)                                                                                                        \
     X(spool_directory)                                                                                                 \
-    X(tcp_congestion_control)
+    X(tcp_congestion_control)                                                                                          \
+    X(pid_file)                                                                                                        \
+    X(user)                                                                                                            \
+    X(group)                                                                                                           \
+    X(umask)
 #define UVHTTP_HPP_PERFORMANCE(X)                                                                                      \
     X(performance_mode)                                                                                                \
     X(log_level)                                                                                                       \

@@ -126,6 +126,13 @@ static const field_t fields[] = {
     BYTES(http2_connection_window, 1 << 20, 65535, 1 << 20),
     BYTES64(http2_connection_memory_max, 1 << 20, 65536, UINT32_MAX),
     NUMBER(http2_resets_max, 200, 1, 1000000),
+    NUMBER_OF("milliseconds", drain_grace_ms, 0, 0, 86400000),
+    STARTUP_TEXT(pid_file),
+    STARTUP_TEXT(user),
+    STARTUP_TEXT(group),
+    {"umask", TEXT, AT(umask), 0, 0, 0, .unit = "octal digits, 000..777"},
+    NUMBER(descriptor_limit, 0, 0, 1 << 30),
+    NUMBER_OF("seconds", upgrade_timeout, 60, 1, 86400),
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 static_assert(FIELD_COUNT <= UVHTTP__CONFIG_FIELDS_MAX, "room for every field");

@@ -135,7 +135,7 @@ static void check(const settings_t *settings) {
     const char *certificate = settings->config.tls_certificate, *key = settings->config.tls_key;
     if (*certificate && !*key) refuse("--certificate", certificate, "its private key is missing: add --key FILE (PEM)");
     if (*key && !*certificate) refuse("--key", key, "its certificate is missing: add --certificate FILE (PEM)");
-    if (strcmp(settings->address, "systemd") == 0 && !getenv("LISTEN_FDS"))
+    if (strncmp(settings->address, "systemd", 7) == 0 && !getenv("LISTEN_FDS"))
         refuse("--address", settings->address,
                "no socket was passed in (LISTEN_FDS is not set): start it by a systemd socket unit, or name an address "
                "and --port");
@@ -157,7 +157,9 @@ static int serve(char **argv) {
     bool tls = settings.tls || *settings.config.tls_certificate || *settings.config.tls_key;
     uint16_t port = 0;
     uvhttp_server_on_reload(server, options_reload, NULL);
-    int status = add_middleware(server, &settings) && add_files(server, &settings) ? UVHTTP_OK : UVHTTP_E_CONFIG;
+    int status = uvhttp_service_init(server);
+    if (status == UVHTTP_OK && !(add_middleware(server, &settings) && add_files(server, &settings)))
+        status = UVHTTP_E_CONFIG;
     if (status == UVHTTP_OK)
         status = tls ? listen_with_tls(server, address, &settings.config, &port)
                      : uvhttp_server_listen(server, address, &port);

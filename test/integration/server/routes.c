@@ -298,6 +298,20 @@ static void write_counter(const char *name, const char *help, uint64_t value, vo
     json_number(user, name, value);
 }
 
+static void ready(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
+    static const char *const names[] = {"starting", "ready", "grace", "draining", "stopped"};
+    uvhttp_server_t *server = user;
+    uvhttp_response_text(res, uvhttp_server_ready(server) ? 200 : 503, names[uvhttp_server_state(server)]);
+}
+
+static void process_number(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    char text[24];
+    snprintf(text, sizeof text, "%ld", (long)getpid());
+    uvhttp_response_text(res, 200, text);
+}
+
 static void counters(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     json_t json;
@@ -461,6 +475,8 @@ void add_routes(uvhttp_server_t *server, later_t *later) {
     uvhttp_get(server, "/spin", spin, NULL);
     uvhttp_get(server, "/block", block, NULL);
     uvhttp_get(server, "/counters", counters, NULL);
+    uvhttp_get(server, "/ready", ready, server);
+    uvhttp_get(server, "/pid", process_number, NULL);
     uvhttp_get(server, "/metrics", metrics, NULL);
     uvhttp_post(server, "/stop", stop, NULL);
     uvhttp_head(server, "/own-head", own_head, NULL);
