@@ -120,13 +120,23 @@ def test_a_manager_that_is_gone_is_named_once(serve, tmp_path):
     assert server.stderr().count("NOTIFY_SOCKET") == 1
 
 
-def test_liveness_is_reported_while_every_loop_iterates(serve, one_manager, tmp_path):
+def connect_to_loop(server, first):
+    """A connection of the first loop, or of another one."""
+    while True:
+        connection = Connection(server.address)
+        if (int(connection.get("/tid").body) == server.pid()) == first:
+            return connection
+        connection.close()
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first", "other"])
+def test_liveness_is_reported_while_every_loop_iterates(serve, one_manager, tmp_path, first):
     go = tmp_path / "go"
     environment = {**one_manager.environment, "WATCHDOG_USEC": "400000"}
     server = start(serve, env=environment, settings={"io_threads": 2, "handler_warn_ms": 0})
     for _ in range(3):
         one_manager.until("WATCHDOG")
-    with Connection(server.address) as connection:
+    with connect_to_loop(server, first) as connection:
         connection.send(f"GET /block?entered={tmp_path / 'entered'}&go={go} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
         poll(lambda: one_manager.drop_all() or one_manager.is_silent(0.5), 20, message="a loop is blocked, and the service is reported as alive")
         go.write_text("")

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 
 import pytest
 
@@ -18,6 +19,7 @@ from test_service import Manager, as_root, identities, low_port
 from wire import Connection
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "upgrade"))
+import clients as upgrade_clients
 import run as upgrade_run
 
 pytestmark = pytest.mark.threads
@@ -116,6 +118,18 @@ def test_one_upgrade_after_the_other(serve, successors, tmp_path):
     assert not service.pid_file.exists()
 
 
+def listening(address):
+    """The inodes of the listening sockets of an IPv4 address."""
+    local = f"{int.from_bytes(socket.inet_aton(address[0]), sys.byteorder):08X}:{address[1]:04X}"
+    rows = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return {row[9] for row in rows if row[1] == local and row[3] == "0A"}
+
+
+def sockets(pid):
+    links = [os.readlink(path) for path in pathlib.Path(f"/proc/{pid}/fd").iterdir()]
+    return {link[8:-1] for link in links if link.startswith("socket:[")}
+
+
 @pytest.mark.parametrize("before, after", [(1, 3), (3, 1), (4, 3)])
 def test_the_number_of_loops_may_change(serve, successors, tmp_path, before, after):
     """Each socket of the SO_REUSEPORT group is listened on, whatever the number of loops is: the kernel puts connections
@@ -126,8 +140,9 @@ def test_the_number_of_loops_may_change(serve, successors, tmp_path, before, aft
     service.replace(script(tmp_path, f'exec {good} "$@" --set io_threads={after}'))
     new = service.upgrade()
     assert service.server.wait() == 0
-    tasks = len(list(pathlib.Path(f"/proc/{new}/task").iterdir()))
-    assert tasks >= after
+    assert len(list(pathlib.Path(f"/proc/{new}/task").iterdir())) >= after
+    assert len(listening(service.server.address)) == before, "the same sockets, and no other"
+    assert listening(service.server.address) <= sockets(new)
     for _ in range(60):
         assert service.process_of(service.server.address) == new
     new = service.upgrade()
@@ -326,3 +341,28 @@ def test_upgrades_and_reloads_under_load_lose_nothing(tmp_path):
     ran = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "4 upgrades" in ran.stdout and "4 reloads" in ran.stdout
+
+
+@pytest.mark.parametrize("wrong", ["number", "status", "cut", "close"])
+def test_a_lost_or_wrong_response_is_seen(wrong):
+    """What the clients of the load would say about a server that loses something."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"
+    responses = {
+        "number": head + b"0000000007" + head + b"0000000009",
+        "status": head + b"0000000007" + head.replace(b"200", b"503") + b"0000000008",
+        "cut": head + b"0000000007" + head + b"00000",
+        "close": head.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n") + b"0000000007",
+    }
+    with socket.create_server((HOST, 0)) as listener:
+
+        def respond():
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(responses[wrong])
+
+        thread = threading.Thread(target=respond)
+        thread.start()
+        done, repeated, _, failure = upgrade_clients.run("http1", listener.getsockname(), 7, 1, 2, 1, lambda: False, lambda done: None)
+        thread.join()
+    assert failure.startswith("http1: Failed") and done == repeated == 0

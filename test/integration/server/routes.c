@@ -305,10 +305,11 @@ static void ready(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_response_text(res, uvhttp_server_ready(server) ? 200 : 503, names[uvhttp_server_state(server)]);
 }
 
+/* Of the process, or (user: not NULL) of the loop's thread. The first loop's is that of the process. */
 static void process_number(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    (void)req, (void)user;
+    (void)req;
     char text[24];
-    snprintf(text, sizeof text, "%ld", (long)getpid());
+    snprintf(text, sizeof text, "%ld", (long)(user ? gettid() : getpid()));
     uvhttp_response_text(res, 200, text);
 }
 
@@ -477,6 +478,7 @@ void add_routes(uvhttp_server_t *server, later_t *later) {
     uvhttp_get(server, "/counters", counters, NULL);
     uvhttp_get(server, "/ready", ready, server);
     uvhttp_get(server, "/pid", process_number, NULL);
+    uvhttp_get(server, "/tid", process_number, &app);
     uvhttp_get(server, "/metrics", metrics, NULL);
     uvhttp_post(server, "/stop", stop, NULL);
     uvhttp_head(server, "/own-head", own_head, NULL);
