@@ -29,6 +29,14 @@ if(UVHTTP_BUILD_TOOLS)
   install(TARGETS uvhttp_load_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
   if(TARGET uvhttp_cli)
     install(TARGETS uvhttp_cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+    # The unit names the program's path, which "cmake --install --prefix" decides.
+    install(CODE "
+      set(UVHTTP_BINDIR \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
+      set(UVHTTP_DOCDIR \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DOCDIR}\")
+      configure_file(\"${PROJECT_SOURCE_DIR}/tools/systemd/uvhttp.service.in\"
+                     \"${PROJECT_BINARY_DIR}/generated/uvhttp.service\" @ONLY)")
+    install(FILES "${PROJECT_BINARY_DIR}/generated/uvhttp.service" tools/systemd/uvhttp.socket
+            DESTINATION lib/systemd/system)
   endif()
   if(TARGET uvhttp_about)
     install(DIRECTORY "${UVHTTP_ABOUT_DIR}/man/" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")

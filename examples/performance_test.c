@@ -347,7 +347,7 @@ int main(int argc, char **argv) {
     if (!server) return 2; /* the environment asks for something impossible, which has been logged */
 
     uvhttp_server_on_reload(server, options_reload, NULL);
-    bool ready = make_bodies(&settings);
+    bool ready = uvhttp_service_init(server) == 0 && make_bodies(&settings);
     add_routes(server, &settings);
     char text[LISTEN_TEXT_SIZE];
     bool failed = !ready || !listen_https(server, &settings) ||

@@ -18,6 +18,7 @@
 #include <uvhttp/response.h>
 #include <uvhttp/route.h>
 #include <uvhttp/server.h>
+#include <uvhttp/service.h>
 #include <uvhttp/socket.h>
 #include <uvhttp/str.h>
 #include <uvhttp/tcp.h>

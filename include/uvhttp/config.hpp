@@ -72,7 +72,10 @@ namespace uvhttp {
     X(http2_resets_max)                                                                                                \
     X(metrics)                                                                                                         \
     X(metrics_series_max)                                                                                              \
-    X(log_format)
+    X(log_format)                                                                                                      \
+    X(drain_grace_ms)                                                                                                  \
+    X(descriptor_limit)                                                                                                \
+    X(upgrade_timeout)
 #define UVHTTP_HPP_TEXTS(X)                                                                                            \
     X(tls_certificate)                                                                                                 \
     X(tls_key)                                                                                                         \
@@ -83,7 +86,11 @@ namespace uvhttp {
     X(spool_directory)                                                                                                 \
     X(tcp_congestion_control)                                                                                          \
     X(admin)                                                                                                           \
-    X(admin_token)
+    X(admin_token)                                                                                                     \
+    X(pid_file)                                                                                                        \
+    X(user)                                                                                                            \
+    X(group)                                                                                                           \
+    X(umask)
 #define UVHTTP_HPP_PERFORMANCE(X)                                                                                      \
     X(performance_mode)                                                                                                \
     X(log_level)                                                                                                       \

@@ -202,6 +202,21 @@ typedef struct uvhttp_server_config {
 
     uvhttp_config_origins_t origins; /**< where the fields were set */
     uvhttp_log_format_t log_format; /**< form of log lines to set at start. Default: the current form */
+    uint32_t drain_grace_ms; /**< ms from a stop to the start of the drain, in which the server serves as before but is
+                                not ready (uvhttp_server_ready): load balancers take it out meanwhile. 0..86,400,000;
+                                default 0 */
+
+    /* A process that is a service (service.h, uvhttp_service_init); elsewhere these fields have no effect. */
+    char pid_file[UVHTTP_CONFIG_TEXT_SIZE]; /**< file for the process number, locked while the process runs. ""
+                                               (default): none */
+    char user[UVHTTP_CONFIG_TEXT_SIZE];     /**< user, name or number, to change to after binding. "" (default): stay */
+    char group[UVHTTP_CONFIG_TEXT_SIZE]; /**< group, name or number. "" (default): the primary group of `user`, or stay
+                                          */
+    char umask[UVHTTP_CONFIG_TEXT_SIZE]; /**< file mode creation mask, octal ("027"). "" (default): stay */
+    uint32_t descriptor_limit; /**< RLIMIT_NOFILE of the process, soft, and hard where it is lower, 0..1,073,741,824. 0
+                                  (default): stay, but see raise_descriptor_limit */
+    uint32_t upgrade_timeout;  /**< seconds in which a new process has to be ready (uvhttp_service_upgrade), 1..86400;
+                                  default 60 */
 } uvhttp_server_config_t;
 
 UVHTTP_EXPORT void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_size);
@@ -270,7 +285,8 @@ UVHTTP_EXPORT int uvhttp_server_config_check(const uvhttp_server_config_t *confi
 UVHTTP_EXPORT uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config);
 
 /** Listens on an address; may be called several times. Addresses: "127.0.0.1:8080", "[::1]:8080", "*:8080" or ":8080"
- * (IPv6 and IPv4), "localhost:8080", "unix:/path", "unix:@abstract", "fd:3" (inherited) or "systemd". With the suffix "
+ * (IPv6 and IPv4), "localhost:8080", "unix:/path", "unix:@abstract", "fd:3" (inherited), "systemd" (the first
+ * socket of its socket activation) or "systemd:name" (the one with that FileDescriptorName). With the suffix "
  * proxy_protocol" it expects the PROXY protocol (proxy.h). *port (may be NULL) receives the port; port 0 lets the
  * kernel choose. config.tcp_congestion_control applies. Routes are fixed after the first call.
  *
@@ -291,11 +307,27 @@ UVHTTP_EXPORT int uvhttp_server_run(uvhttp_server_t *server, const char *address
  * next loop iteration. Returns 0, UVHTTP_E_STATE, UVHTTP_E_UNSUPPORTED or UVHTTP_E_NOMEM. */
 UVHTTP_EXPORT int uvhttp_server_attach(uvhttp_server_t *server, struct uv_loop_s *loop);
 
-/** Starts to stop. The server accepts no new connections. An idle connection closes after config.drain_idle_ms without
+/** Starts to stop. uvhttp_server_ready is false from now on. After config.drain_grace_ms the server accepts no new
+ * connections. An idle connection closes after config.drain_idle_ms without
  * a request. Running and arriving requests get a response with `Connection: close`. Requests that still run after
  * config.drain_timeout are cut off and counted. Then uvhttp_server_run returns; an attached server calls on_stopped.
  * Returns 0. Idempotent. Any thread, but not a signal handler (it locks a mutex). */
 UVHTTP_EXPORT int uvhttp_server_stop(uvhttp_server_t *server);
+
+/** What a server is doing. Values are appended in later releases. */
+typedef enum uvhttp_server_state {
+    UVHTTP_SERVER_STARTING, /**< it does not run yet */
+    UVHTTP_SERVER_READY,    /**< it serves */
+    UVHTTP_SERVER_GRACE,    /**< it was stopped, and serves as before until drain_grace_ms is over */
+    UVHTTP_SERVER_DRAINING, /**< it accepts no new connections and completes requests */
+    UVHTTP_SERVER_STOPPED
+} uvhttp_server_state_t;
+
+/** Returns what the server is doing; STOPPED for NULL. Any thread, also in a handler. */
+UVHTTP_EXPORT uvhttp_server_state_t uvhttp_server_state(const uvhttp_server_t *server);
+/** Returns whether clients should be sent to this server: its state is READY. It is false from the moment of a stop,
+ * before anything else changes. For a readiness probe. Any thread, also in a handler. */
+UVHTTP_EXPORT bool uvhttp_server_ready(const uvhttp_server_t *server);
 /** Sets the function that an attached server calls on its loop when the drain is over. */
 UVHTTP_EXPORT void uvhttp_server_on_stopped(uvhttp_server_t *server,
                                             void (*on_stopped)(uvhttp_server_t *server, void *user), void *user);

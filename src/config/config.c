@@ -134,6 +134,13 @@ static const field_t fields[] = {
     {"admin_token", TEXT, AT(admin_token), 0, 0, 0, .unit = "text of at most 1023 bytes", .secret = true},
     LIVE_WORD(log_format, UVHTTP_LOG_FORMAT_TEXT, UVHTTP_LOG_FORMAT_TEXT, UVHTTP_LOG_FORMAT_JSON, "text or json",
               format_words),
+    NUMBER_OF("milliseconds", drain_grace_ms, 0, 0, 86400000),
+    STARTUP_TEXT(pid_file),
+    STARTUP_TEXT(user),
+    STARTUP_TEXT(group),
+    {"umask", TEXT, AT(umask), 0, 0, 0, .unit = "octal digits, 000..777"},
+    NUMBER(descriptor_limit, 0, 0, 1 << 30),
+    NUMBER_OF("seconds", upgrade_timeout, 60, 1, 86400),
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 static_assert(FIELD_COUNT <= UVHTTP__CONFIG_FIELDS_MAX, "capacity for every field");

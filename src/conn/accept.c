@@ -66,7 +66,7 @@ static int fail(uvhttp__tcp_server_t *tcp_server, const char *address, int statu
 }
 
 static int fail_to_read(uvhttp__tcp_server_t *tcp_server, const char *address, int status) {
-    const char *advice = "expected host:port, [v6]:port, *:port, unix:/path, unix:@name, fd:N or systemd";
+    const char *advice = "expected host:port, [v6]:port, *:port, unix:/path, unix:@name, fd:N, systemd or systemd:name";
     return fail(tcp_server, address, status, status == UVHTTP_E_ADDRESS ? advice : NULL);
 }
 
@@ -88,50 +88,85 @@ static int fail_to_open(uvhttp__tcp_server_t *tcp_server, const char *address, i
     return fail(tcp_server, address, status, reason);
 }
 
+/* A set has a socket for each loop. */
+static int reserve_sets(uvhttp__tcp_server_t *tcp_server, uint32_t sets) {
+    uint32_t index = tcp_server->endpoint_count, count = tcp_server->loop_count;
+    uvhttp__endpoint_t *endpoints = uvhttp__realloc(tcp_server->endpoints, (index + sets) * sizeof *endpoints);
+    if (!endpoints) return UVHTTP_E_NOMEM;
+    tcp_server->endpoints = endpoints;
+    uvhttp__conn_filter_t *filters = uvhttp__realloc(tcp_server->filters, (index + sets) * sizeof *filters);
+    if (!filters) return UVHTTP_E_NOMEM;
+    tcp_server->filters = filters;
+    int *fds = uvhttp__realloc(tcp_server->fds, (size_t)(index + sets) * count * sizeof *fds);
+    if (!fds) return UVHTTP_E_NOMEM;
+    tcp_server->fds = fds;
+    for (uint32_t i = 0; i < sets * count; i++) fds[index * count + i] = -1;
+    return UVHTTP_OK;
+}
+
+/* They are complete from the first one on, and belong to the server. The first set's filter is released with it. */
+static void add_sets(uvhttp__tcp_server_t *tcp_server, uvhttp__endpoint_t *endpoint, uint32_t sets,
+                     const uvhttp__conn_filter_t *filter) {
+    uvhttp__conn_filter_t own = filter ? *filter : (uvhttp__conn_filter_t){.open = NULL};
+    for (uint32_t i = 0; i < sets; i++) {
+        endpoint->is_more = i > 0;
+        tcp_server->endpoints[tcp_server->endpoint_count] = *endpoint;
+        tcp_server->filters[tcp_server->endpoint_count++] = own;
+        own.release = NULL;
+    }
+}
+
+static int refuse_proxies(uvhttp__tcp_server_t *tcp_server, const char *address) {
+    snprintf(tcp_server->error, sizeof tcp_server->error,
+             "cannot listen on \"%s\": nobody is trusted with the PROXY protocol: call uvhttp_server_trust_proxies "
+             "before",
+             address);
+    return UVHTTP_E_CONFIG;
+}
+
+/* Sets *sets: how many sets of sockets the address has. */
+static int find_sockets(uvhttp__tcp_server_t *tcp_server, const char *address, uvhttp__endpoint_t *endpoint,
+                        uint32_t *sets) {
+    int status = uvhttp__endpoint_split(address, endpoint);
+    *sets = status == UVHTTP_OK ? uvhttp__inherited_find(tcp_server, endpoint) : 0;
+    if (*sets == 0) {
+        *sets = 1;
+        status = uvhttp__endpoint_parse(address, endpoint);
+    }
+    if (status == UVHTTP_OK && tcp_server->uv && tcp_server->endpoint_count == ATTACHED_ADDRESSES_MAX)
+        status = UVHTTP_E_LIMIT;
+    return status;
+}
+
 int uvhttp__tcp_server_listen(uvhttp__tcp_server_t *tcp_server, const char *address,
                               const uvhttp__conn_filter_t *filter, uint16_t *port) {
     if (tcp_server->finished || (tcp_server->running && (!tcp_server->uv || tcp_server->loops[0].draining)))
         return UVHTTP_E_STATE;
     if (!address) return UVHTTP_E_INVALID;
     uvhttp__endpoint_t endpoint;
-    int status = uvhttp__endpoint_parse(address, &endpoint);
-    if (status == UVHTTP_OK && tcp_server->uv && tcp_server->endpoint_count == ATTACHED_ADDRESSES_MAX)
-        status = UVHTTP_E_LIMIT;
+    uint32_t sets, count = tcp_server->loop_count;
+    int status = find_sockets(tcp_server, address, &endpoint, &sets);
     if (status != UVHTTP_OK) return fail_to_read(tcp_server, address, status);
-    if (endpoint.proxy_protocol && !tcp_server->proxies) {
-        snprintf(tcp_server->error, sizeof tcp_server->error,
-                 "cannot listen on \"%s\": nobody is trusted with the PROXY protocol: call uvhttp_server_trust_proxies "
-                 "before",
-                 address);
-        return UVHTTP_E_CONFIG;
-    }
-    uint32_t address_index = tcp_server->endpoint_count, count = tcp_server->loop_count;
-    uvhttp__endpoint_t *endpoints = uvhttp__realloc(tcp_server->endpoints, (address_index + 1) * sizeof *endpoints);
-    if (!endpoints) return UVHTTP_E_NOMEM;
-    tcp_server->endpoints = endpoints;
-    uvhttp__conn_filter_t *filters = uvhttp__realloc(tcp_server->filters, (address_index + 1) * sizeof *filters);
-    if (!filters) return UVHTTP_E_NOMEM;
-    tcp_server->filters = filters;
-    int *fds = uvhttp__realloc(tcp_server->fds, (address_index + 1) * count * sizeof *fds);
-    if (!fds) return UVHTTP_E_NOMEM;
-    tcp_server->fds = fds;
-    for (uint32_t i = 0; i < count; i++) fds[address_index * count + i] = -1;
+    if (endpoint.proxy_protocol && !tcp_server->proxies) return refuse_proxies(tcp_server, address);
+    status = reserve_sets(tcp_server, sets);
+    if (status != UVHTTP_OK) return status;
     endpoint.congestion_control = tcp_server->options.congestion_control;
     endpoint.private_path = tcp_server->options.private_paths;
-    status = open_sockets(&endpoint, (int)tcp_server->options.backlog, &fds[address_index * count], count);
+    int *fds = &tcp_server->fds[tcp_server->endpoint_count * count];
+    status = uvhttp__inherited_find(tcp_server, &endpoint) > 0
+                 ? uvhttp__inherited_take(tcp_server, &endpoint, fds, sets)
+                 : open_sockets(&endpoint, (int)tcp_server->options.backlog, fds, count);
     if (status != UVHTTP_OK) {
         status = fail_to_open(tcp_server, address, status, &endpoint);
-        for (uint32_t i = 0; i < count; i++)
-            if (fds[address_index * count + i] >= 0) close(fds[address_index * count + i]);
+        for (uint32_t i = 0; i < sets * count; i++)
+            if (fds[i] >= 0) close(fds[i]);
         return status;
     }
-    if (endpoint.fd < 0) set_port(&endpoint, port_of(fds[address_index * count]));
-    endpoints[address_index] = endpoint;
-    filters[address_index] = filter ? *filter : (uvhttp__conn_filter_t){.open = NULL};
-    if (port) *port = port_of(fds[address_index * count]);
-    tcp_server->endpoint_count++;
+    if (endpoint.fd < 0) set_port(&endpoint, port_of(fds[0]));
+    if (port) *port = port_of(fds[0]);
     UVHTTP_LOG_INFO("%s: opened a listener: %s (port %u), backlog %d", tcp_server->options.name, address,
-                    port_of(fds[address_index * count]), (int)tcp_server->options.backlog);
+                    port_of(fds[0]), (int)tcp_server->options.backlog);
+    add_sets(tcp_server, &endpoint, sets, filter);
     return tcp_server->uv ? uvhttp__tcp_loop_open_listeners(&tcp_server->loops[0]) : UVHTTP_OK;
 }
 
@@ -141,6 +176,7 @@ void uvhttp__tcp_server_addresses(const uvhttp__tcp_server_t *tcp_server, char *
     for (uint32_t i = 0; i < tcp_server->endpoint_count && used < size; i++) {
         const uvhttp__endpoint_t *endpoint = &tcp_server->endpoints[i];
         char one[UVHTTP__ADDRESS_TEXT_MAX];
+        if (endpoint->is_more) continue;
         if (endpoint->fd >= 0)
             snprintf(one, sizeof one, "fd:%d", endpoint->fd);
         else
@@ -293,5 +329,8 @@ int uvhttp__tcp_loop_open_listeners(uvhttp__tcp_loop_t *loop) {
 
 void uvhttp__tcp_loop_close_listeners(uvhttp__tcp_loop_t *loop) {
     uvhttp__timer_stop(&loop->io->wheel, &loop->place_timer);
-    for (uint32_t i = loop->listeners_open; i-- > 0;) uvhttp__listener_close(&loop->listeners[i]);
+    for (uint32_t i = loop->listeners_open; i-- > 0;) {
+        if (loop->tcp_server->passed_on) loop->listeners[i].flags |= UVHTTP__LISTENER_SHARED;
+        uvhttp__listener_close(&loop->listeners[i]);
+    }
 }

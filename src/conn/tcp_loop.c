@@ -37,6 +37,7 @@ unsigned uvhttp__tcp_server_leave_place(uvhttp__tcp_server_t *tcp_server) {
 static void finished(uvhttp__tcp_loop_t *loop) {
     uvhttp__tcp_server_t *tcp_server = loop->tcp_server;
     tcp_server->finished = true;
+    atomic_store(&tcp_server->state, UVHTTP__STATE_STOPPED);
     if (tcp_server->on_stopped) tcp_server->on_stopped(tcp_server->on_stopped_arg); /* may free the server */
 }
 

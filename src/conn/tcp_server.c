@@ -118,17 +118,21 @@ static void cut_off(uvhttp__tcp_loop_t *loop) {
     notify_drain(loop, true);
 }
 
-static void on_loop_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
-    (void)wheel;
-    uvhttp__tcp_loop_t *loop = user;
-    if (timer == &loop->drain_timer)
-        cut_off(loop);
-    else
-        uvhttp__tcp_loop_find_place(loop, true);
+static void enter(uvhttp__tcp_server_t *tcp_server, uvhttp__state_t state) {
+    atomic_store(&tcp_server->state, state);
+    if (tcp_server->on_state) tcp_server->on_state(tcp_server->on_state_arg, state);
+}
+
+/* The first loop whose grace period is over. */
+static void end_grace(uvhttp__tcp_server_t *tcp_server) {
+    pthread_mutex_lock(&tcp_server->stop_lock);
+    if (atomic_load(&tcp_server->state) == UVHTTP__STATE_GRACE) enter(tcp_server, UVHTTP__STATE_DRAINING);
+    pthread_mutex_unlock(&tcp_server->stop_lock);
 }
 
 static void drain(uvhttp__tcp_loop_t *loop) {
     if (loop->draining) return;
+    end_grace(loop->tcp_server);
     uvhttp__tcp_loop_idle_drain(loop);
     loop->draining = true;
     UVHTTP_LOG_INFO("%s: loop %u drains: %u connections of all loops are open, for at most %u s",
@@ -147,9 +151,29 @@ static void drain(uvhttp__tcp_loop_t *loop) {
     uvhttp__tcp_loop_check_done(loop);
 }
 
+static void on_loop_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
+    (void)wheel;
+    uvhttp__tcp_loop_t *loop = user;
+    if (timer == &loop->place_timer)
+        uvhttp__tcp_loop_find_place(loop, true);
+    else if (loop->draining)
+        cut_off(loop);
+    else
+        drain(loop);
+}
+
+/* Clients that an upgrade leaves to the next process need no time to notice. */
+static uint32_t grace_of(const uvhttp__tcp_server_t *tcp_server) {
+    return tcp_server->passed_on ? 0 : tcp_server->options.drain_grace_ms;
+}
+
 static void on_stop_post(uvhttp__post_t *post) {
     uvhttp__tcp_loop_t *loop = UVHTTP__CONTAINER_OF(post, uvhttp__tcp_loop_t, stop_post);
-    drain(loop);
+    uint32_t grace_ms = grace_of(loop->tcp_server);
+    if (grace_ms == 0)
+        drain(loop);
+    else if (!loop->draining)
+        uvhttp__timer_set(&loop->io->wheel, &loop->drain_timer, loop->io->now_ms + grace_ms);
 }
 
 static void on_cut_post(uvhttp__post_t *post) {
@@ -172,6 +196,11 @@ static void post_stop(uvhttp__tcp_server_t *tcp_server) {
 static void raise_stop_level(uvhttp__tcp_server_t *tcp_server, int level) {
     if (level <= tcp_server->stop_level) return;
     tcp_server->stop_level = level;
+    bool grace = level == 1 && grace_of(tcp_server) > 0;
+    enter(tcp_server, grace ? UVHTTP__STATE_GRACE : UVHTTP__STATE_DRAINING);
+    if (grace)
+        UVHTTP_LOG_INFO("%s: not ready any more; the drain starts in %u ms", tcp_server->options.name,
+                        grace_of(tcp_server));
     if (tcp_server->loops_ready) post_stop(tcp_server);
 }
 
@@ -198,8 +227,24 @@ static void loops_end(uvhttp__tcp_server_t *tcp_server) {
     pthread_mutex_unlock(&tcp_server->stop_lock);
 }
 
+/* All loops run, or are about to. */
+static void enter_ready(uvhttp__tcp_server_t *tcp_server) {
+    pthread_mutex_lock(&tcp_server->stop_lock);
+    bool ready = tcp_server->stop_level == 0;
+    if (ready) enter(tcp_server, UVHTTP__STATE_READY);
+    pthread_mutex_unlock(&tcp_server->stop_lock);
+    if (ready && tcp_server->on_running) tcp_server->on_running(tcp_server->on_state_arg);
+}
+
 void uvhttp__tcp_server_stop(uvhttp__tcp_server_t *tcp_server) {
     request_stop(tcp_server, 1);
+}
+
+void uvhttp__tcp_server_pass_on(uvhttp__tcp_server_t *tcp_server) {
+    pthread_mutex_lock(&tcp_server->stop_lock);
+    if (tcp_server->stop_level == 0) tcp_server->passed_on = true;
+    raise_stop_level(tcp_server, 1);
+    pthread_mutex_unlock(&tcp_server->stop_lock);
 }
 
 /* The first signal drains, the second cuts off. */
@@ -209,8 +254,15 @@ static void on_signal(int signal_number, void *arg) {
         tcp_server->on_hangup(tcp_server->on_hangup_arg);
         return;
     }
+    if (signal_number == SIGUSR2) {
+        tcp_server->on_upgrade(tcp_server->on_upgrade_arg);
+        return;
+    }
     pthread_mutex_lock(&tcp_server->stop_lock);
-    raise_stop_level(tcp_server, tcp_server->stop_level ? 2 : 1);
+    /* The drain of an upgrade counts as no signal: a manager that stops the service signals both processes. */
+    bool first = tcp_server->stop_level == 0 || (tcp_server->passed_on && !tcp_server->signalled);
+    tcp_server->signalled = true;
+    raise_stop_level(tcp_server, first ? 1 : 2);
     pthread_mutex_unlock(&tcp_server->stop_lock);
 }
 
@@ -319,7 +371,8 @@ static void close_sockets(uvhttp__tcp_server_t *tcp_server) {
  * does not start. */
 static int start_signals(uvhttp__tcp_server_t *tcp_server) {
     if (!tcp_server->options.install_signal_handlers) return UVHTTP_OK;
-    int status = uvhttp__loop_signals_start(tcp_server->loops[0].io, tcp_server->on_hangup, on_signal, tcp_server);
+    const int others[] = {tcp_server->on_hangup ? SIGHUP : 0, tcp_server->on_upgrade ? SIGUSR2 : 0};
+    int status = uvhttp__loop_signals_start(tcp_server->loops[0].io, others, on_signal, tcp_server);
     if (status != UVHTTP_OK)
         snprintf(tcp_server->error, sizeof tcp_server->error, "handlers of signals: %s", uvhttp_error_message(status));
     return status;
@@ -361,6 +414,7 @@ int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_ready)(vo
         close_sockets(tcp_server); /* clients must not wait for a server that will not come */
         tcp_server->running = false;
         tcp_server->finished = true;
+        enter(tcp_server, UVHTTP__STATE_STOPPED);
         return status;
     }
     uvhttp__tcp_server_fit_descriptors(tcp_server, tcp_server->options.raise_descriptor_limit);
@@ -373,6 +427,8 @@ int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_ready)(vo
         status = UVHTTP_E_LIMIT;
         request_stop(tcp_server, 2);
     }
+    uvhttp__liveness_start(tcp_server);
+    enter_ready(tcp_server);
     loop_run(&tcp_server->loops[0]);
     for (uint32_t i = 1; i < tcp_server->loop_count; i++) {
         if (i < threads)
@@ -386,6 +442,7 @@ int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_ready)(vo
     uvhttp__tcp_server_forget_descriptors(tcp_server);
     tcp_server->running = false;
     tcp_server->finished = true;
+    enter(tcp_server, UVHTTP__STATE_STOPPED);
     uvhttp__log_writer_close(UVHTTP__LOG_CLOSE_MS);
     return status == UVHTTP_OK ? tcp_server->failure : status;
 }
@@ -406,6 +463,7 @@ int uvhttp__tcp_server_attach(uvhttp__tcp_server_t *tcp_server, struct uv_loop_s
         attached_add(tcp_server);
         uvhttp__tcp_loop_enter(&tcp_server->loops[0]);
         loops_begin(tcp_server);
+        enter_ready(tcp_server);
         return UVHTTP_OK;
     }
     /* An existing loop has handles in the application's loop, which use the server until they have closed: host_free
@@ -423,7 +481,8 @@ static void tcp_server_delete(void *arg) {
         if (tcp_server->loops[i].user && tcp_server->options.ops->on_loop_delete)
             tcp_server->options.ops->on_loop_delete(&tcp_server->loops[i]);
     for (uint32_t i = 0; i < tcp_server->endpoint_count; i++)
-        if (tcp_server->filters[i].open) tcp_server->filters[i].release(tcp_server->filters[i].arg);
+        if (tcp_server->filters[i].release) tcp_server->filters[i].release(tcp_server->filters[i].arg);
+    uvhttp__inherited_close(&tcp_server->inherited);
     uvhttp__address_limit_free(tcp_server->addresses);
     uvhttp__free(tcp_server->filters);
     uvhttp__free(tcp_server->fds);

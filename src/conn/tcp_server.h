@@ -73,6 +73,7 @@ typedef struct uvhttp__tcp_server_options {
     uint32_t read_buffer_count;
     uint32_t drain_timeout;        /* seconds */
     uint32_t drain_idle_ms;        /* for connections without a request when the server stops */
+    uint32_t drain_grace_ms;       /* between a stop and the drain; 0: none */
     uint32_t proxy_timeout;        /* seconds; for a PROXY protocol header, 0: none */
     uint32_t idle_timeout;         /* seconds; for connections of the public TCP server, 0: none */
     uvhttp__rate_limits_t output;  /* what a peer has to take */
@@ -120,12 +121,14 @@ struct uvhttp__tcp_loop {
     uvhttp__timer_t place_timer; /* while a client waits for a place */
     uvhttp__post_t stop_post, cut_post, place_post, evict_post;
     atomic_bool place_posted, evict_posted;
+    uvhttp__post_t alive_post;
+    atomic_bool alive;             /* it has run alive_post */
     atomic_uint evictions_asked;   /* connections that this loop has yet to evict */
     _Atomic(uint32_t) idle_oldest; /* idle_since of the front of `idle`, for other loops; 0: it is empty */
     atomic_bool paused;            /* listeners wait for a place */
     uvhttp__timer_kind_t conn_timer_kind;
-    bool draining;
-    bool cut; /* the drain deadline has passed */
+    bool draining; /* drain_timer: until the cut; before it: until the end of the grace period */
+    bool cut;      /* the drain deadline has passed */
     bool started;
     bool done;
     bool reachable; /* under stop_lock: messages of uvhttp__tcp_server_post are run */
@@ -134,10 +137,40 @@ struct uvhttp__tcp_loop {
     _Atomic(uint64_t) cpu_ns;     /* that a thread of the past has used */
 };
 
+/* The life of a server; the numbers are those of uvhttp_server_state_t. */
+typedef enum uvhttp__state {
+    UVHTTP__STATE_STARTING,
+    UVHTTP__STATE_READY,
+    UVHTTP__STATE_GRACE,
+    UVHTTP__STATE_DRAINING,
+    UVHTTP__STATE_STOPPED
+} uvhttp__state_t;
+
 /* Whether it ends when what runs is done: the server stops, or this connection drains alone. */
 static inline bool uvhttp__conn_drains(const uvhttp__conn_t *conn) {
     return conn->loop->draining || (conn->flags & UVHTTP__CONN_LAST);
 }
+
+/* Listening sockets that came from the process that this one replaces (inherit.c). */
+typedef struct uvhttp__inherited_socket {
+    int fd; /* -1: a listener has it */
+    uint32_t group;
+} uvhttp__inherited_socket_t;
+
+typedef struct uvhttp__inherited {
+    uvhttp__inherited_socket_t *sockets;
+    uint32_t count;
+    uint32_t group_count; /* a group has the sockets of one address */
+    char (*addresses)[UVHTTP__ADDRESS_TEXT_MAX];
+} uvhttp__inherited_t;
+
+/* Whether all loops iterate (liveness.c). */
+typedef struct uvhttp__liveness {
+    uint32_t period_ms; /* 0: nobody asks */
+    void (*on_alive)(void *arg);
+    void *arg;
+    uvhttp__timer_t timer; /* of the first loop */
+} uvhttp__liveness_t;
 
 struct uvhttp__tcp_server {
     uvhttp__tcp_server_options_t options;
@@ -157,7 +190,10 @@ struct uvhttp__tcp_server {
     pthread_mutex_t stop_lock; /* a stop of another thread meets all loops or none, and none of them twice */
     int stop_level;            /* under stop_lock: 0 runs, 1 drains, 2 cuts off */
     bool loops_ready;          /* under stop_lock */
+    bool passed_on;            /* another process has the listening sockets, too; before the loops are asked to drain */
+    bool signalled;            /* under stop_lock: a signal has asked for a stop */
     int failure;               /* under stop_lock: UVHTTP_E_IO once a loop's backend has failed, which error tells */
+    atomic_int state;          /* uvhttp__state_t; written under stop_lock, except for the last */
     atomic_bool stopping;      /* a loop has begun to drain */
     struct uv_loop_s *uv;      /* attached to, or NULL */
     uint64_t thread;           /* attached: number of the one that did it; with next_attached under attached_lock */
@@ -168,6 +204,14 @@ struct uvhttp__tcp_server {
     void *on_stopped_arg;
     void (*on_hangup)(void *arg); /* SIGHUP, on the first loop's thread; NULL: that signal is not handled */
     void *on_hangup_arg;
+    void (*on_upgrade)(void *arg); /* SIGUSR2, in the same way */
+    void *on_upgrade_arg;
+    /* May be NULL. The state has changed. Under stop_lock, except for STOPPED: it must not block. */
+    void (*on_state)(void *arg, uvhttp__state_t state);
+    void (*on_running)(void *arg); /* may be NULL. It is ready, and nothing is locked */
+    void *on_state_arg;
+    uvhttp__inherited_t inherited; /* from the process that this one replaces */
+    uvhttp__liveness_t liveness;
     char error[256];
 };
 
@@ -187,6 +231,9 @@ int uvhttp__tcp_server_listen(uvhttp__tcp_server_t *tcp_server, const char *addr
 /* on_ready(arg) is called when all loops exist and before they run: engine and addresses are known then. */
 int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_ready)(void *arg), void *arg);
 void uvhttp__tcp_server_stop(uvhttp__tcp_server_t *tcp_server); /* any thread */
+/* Another process accepts on the same sockets: drains without a grace period, and leaves the backlog to it. Any thread.
+ */
+void uvhttp__tcp_server_pass_on(uvhttp__tcp_server_t *tcp_server);
 /* An attached server whose loop still iterates is freed when its handles have closed. */
 void uvhttp__tcp_server_free(uvhttp__tcp_server_t *tcp_server);
 
@@ -201,6 +248,20 @@ void uvhttp__tcp_loop_leave(uvhttp__tcp_loop_t *loop);
 /* Returns the loop of the calling thread; of several attached servers that have not been freed, that of the last one.
  * NULL: there is none. It does not tell whether an object belongs to that loop. */
 uvhttp__loop_t *uvhttp__tcp_server_current_loop(void);
+
+/* --- inherit.c --- */
+
+/* Keeps a listening socket of the process that this one replaces, for a listen on the same text; more: it belongs to
+ * the address of the call before. Takes the descriptor. Returns 0, UVHTTP_E_NOMEM, or UVHTTP_E_ADDRESS (no listening
+ * stream socket). */
+int uvhttp__inherited_add(uvhttp__inherited_t *inherited, const char *address, int fd, bool more);
+/* Closes those that no listener uses, and frees. Idempotent. */
+void uvhttp__inherited_close(uvhttp__inherited_t *inherited);
+/* Calls each(text, fd, more, arg) with a duplicate of every listening socket, which becomes the callee's, while the
+ * loops run and no stop was asked for; fd -1: there are no descriptors left. Returns 0 or UVHTTP_E_STATE. Any thread.
+ */
+int uvhttp__tcp_server_each_socket(uvhttp__tcp_server_t *tcp_server,
+                                   void (*each)(const char *text, int fd, bool more, void *arg), void *arg);
 
 /* uvhttp_tcp_server_listen with a filter, as uvhttp__tcp_server_listen. */
 int uvhttp__tcp_server_listen_filter(uvhttp_tcp_server_t *server, const char *address,

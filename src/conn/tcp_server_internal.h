@@ -69,6 +69,19 @@ void uvhttp__tcp_loop_find_place(uvhttp__tcp_loop_t *loop, bool again);
 int uvhttp__tcp_loop_open_listeners(uvhttp__tcp_loop_t *loop);
 void uvhttp__tcp_loop_close_listeners(uvhttp__tcp_loop_t *loop);
 
+/* --- inherit.c --- */
+
+/* How many sets of sockets (one for each loop) the address endpoint->text has inherited; 0: none. */
+uint32_t uvhttp__inherited_find(const uvhttp__tcp_server_t *tcp_server, const uvhttp__endpoint_t *endpoint);
+/* Fills those sets of descriptors, and the endpoint's address with what the sockets are bound to. Returns 0,
+ * UVHTTP_E_NO_DESCRIPTORS, or as uvhttp__listen_socket. */
+int uvhttp__inherited_take(uvhttp__tcp_server_t *tcp_server, uvhttp__endpoint_t *endpoint, int *fds, uint32_t sets);
+
+/* --- liveness.c --- */
+
+/* Before the loops run. */
+void uvhttp__liveness_start(uvhttp__tcp_server_t *tcp_server);
+
 /* --- tcp_loop.c --- */
 
 bool uvhttp__tcp_server_has_place(uvhttp__tcp_server_t *tcp_server);

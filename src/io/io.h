@@ -44,17 +44,23 @@ typedef union uvhttp__address {
 #define UVHTTP__ADDRESS_TEXT_MAX 128
 
 /* What "127.0.0.1:8080", "[::1]:8080", "*:8080" and ":8080" (dual stack any), "localhost:8080", "unix:/path" or
- * "unix:@abstract", "fd:3" or "systemd" (first inherited descriptor, LISTEN_FDS) name. */
+ * "unix:@abstract", "fd:3" or "systemd" and "systemd:name" (LISTEN_FDS: the first socket, or the
+ * one of that name) mean. */
 typedef struct uvhttp__endpoint {
     uvhttp__address_t address;
     socklen_t address_size; /* bytes; 0 for an inherited descriptor */
     int fd;                 /* inherited descriptor, or -1 */
     bool dual_stack;        /* IPv6 socket that takes IPv4 too */
     bool private_path;      /* the path of a Unix socket has mode 0600 */
+    bool is_more;           /* further sockets of the endpoint before it */
     bool proxy_protocol;    /* " proxy_protocol" was behind the address: that is how connections have to begin */
     const char *congestion_control; /* TCP's, of a listener: a name, or "system"; NULL or "": uvhttp__listen_socket */
+    char text[UVHTTP__ADDRESS_TEXT_MAX]; /* what was parsed, without " proxy_protocol" */
 } uvhttp__endpoint_t;
 
+/* The first half of parsing: takes the option off and keeps the rest as `text`; everything else is cleared. Returns 0
+ * or UVHTTP_E_ADDRESS. */
+int uvhttp__endpoint_split(const char *text, uvhttp__endpoint_t *endpoint);
 /* Returns 0 or UVHTTP_E_ADDRESS; no DNS beyond "localhost". */
 int uvhttp__endpoint_parse(const char *text, uvhttp__endpoint_t *endpoint);
 
@@ -369,6 +375,7 @@ enum {
     UVHTTP__LISTENER_PARKED = 1 << 2, /* accepting failed: tried again later */
     UVHTTP__LISTENER_CLOSING = 1 << 3,
     UVHTTP__LISTENER_CANCELLING = 1 << 4,
+    UVHTTP__LISTENER_SHARED = 1 << 5, /* another process accepts what is in the backlog */
 };
 
 /* Starts to accept on a listening socket, which the listener owns and closes. Memory is the caller's until on_closed.
@@ -495,9 +502,10 @@ static inline void uvhttp__loop_iteration_trim(uvhttp__loop_t *loop, char *end) 
     loop->iteration_at = end;
 }
 
-/* Calls `cb` on the loop for SIGINT and SIGTERM, until watch_stop. Loops of our own, from the thread that runs them.
- * Returns 0 or UVHTTP_E_IO. Afterwards the previous handler is in force again. */
-int uvhttp__loop_signals_start(uvhttp__loop_t *loop, bool hangup, void (*cb)(int signal_number, void *arg), void *arg);
+/* Calls `cb` on the loop for SIGINT, SIGTERM and up to two others (0: none), until signals_stop. Loops of our own, from
+ * the thread that runs them. Returns 0 or UVHTTP_E_IO. Afterwards the previous handler is in force again. */
+int uvhttp__loop_signals_start(uvhttp__loop_t *loop, const int others[2], void (*cb)(int signal_number, void *arg),
+                               void *arg);
 void uvhttp__loop_signals_stop(uvhttp__loop_t *loop);
 
 /* A timer finer than the wheel's. It starts an iteration at a time of CLOCK_MONOTONIC, in ns (a past time: soon; 0:

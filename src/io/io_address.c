@@ -47,8 +47,20 @@ static int parse_unix(const char *name, uvhttp__endpoint_t *endpoint) {
     return 0;
 }
 
-/* sd_listen_fds(3): the variables are ours only if LISTEN_PID is this process, else a parent's were inherited. */
-static int parse_systemd(uvhttp__endpoint_t *endpoint) {
+/* The place of `name` in "one:two:three", or -1. */
+static int find_name(const char *names, const char *name) {
+    size_t size = strlen(name);
+    for (int i = 0; names; i++) {
+        if (strncmp(names, name, size) == 0 && (names[size] == ':' || names[size] == '\0')) return i;
+        names = strchr(names, ':');
+        if (names) names++;
+    }
+    return -1;
+}
+
+/* sd_listen_fds(3): the variables are ours only if LISTEN_PID is this process, else a parent's were inherited. name:
+ * FileDescriptorName of the socket's unit, "" for the first socket. */
+static int parse_systemd(const char *name, uvhttp__endpoint_t *endpoint) {
     const char *pid_text = getenv("LISTEN_PID");
     const char *count_text = getenv("LISTEN_FDS");
     int pid = 0;
@@ -56,7 +68,9 @@ static int parse_systemd(uvhttp__endpoint_t *endpoint) {
     if (!pid_text || !count_text) return UVHTTP_E_ADDRESS;
     if (!parse_number(pid_text, strlen(pid_text), INT32_MAX, &pid) || pid != getpid()) return UVHTTP_E_ADDRESS;
     if (!parse_number(count_text, strlen(count_text), INT32_MAX, &count) || count < 1) return UVHTTP_E_ADDRESS;
-    endpoint->fd = SYSTEMD_FIRST_FD;
+    int index = *name ? find_name(getenv("LISTEN_FDNAMES"), name) : 0;
+    if (index < 0 || index >= count) return UVHTTP_E_ADDRESS;
+    endpoint->fd = SYSTEMD_FIRST_FD + index;
     return 0;
 }
 
@@ -124,23 +138,26 @@ static int parse_address(const char *text, uvhttp__endpoint_t *endpoint) {
     if (strncmp(text, "fd:", 3) == 0) {
         return parse_number(text + 3, strlen(text + 3), INT32_MAX, &endpoint->fd) ? 0 : UVHTTP_E_ADDRESS;
     }
-    if (strcmp(text, "systemd") == 0) return parse_systemd(endpoint);
+    if (strcmp(text, "systemd") == 0) return parse_systemd("", endpoint);
+    if (strncmp(text, "systemd:", 8) == 0) return parse_systemd(text + 8, endpoint);
     return parse_tcp(text, endpoint);
 }
 
-int uvhttp__endpoint_parse(const char *text, uvhttp__endpoint_t *endpoint) {
+int uvhttp__endpoint_split(const char *text, uvhttp__endpoint_t *endpoint) {
     static const char option[] = " proxy_protocol";
-    char address[UVHTTP__ADDRESS_TEXT_MAX];
     size_t size = strlen(text), option_size = sizeof option - 1;
     memset(endpoint, 0, sizeof *endpoint);
     endpoint->fd = -1;
-    if (size <= option_size || strcmp(text + size - option_size, option) != 0) return parse_address(text, endpoint);
-    size -= option_size;
-    if (size >= sizeof address) return UVHTTP_E_ADDRESS;
-    memcpy(address, text, size);
-    address[size] = '\0';
-    endpoint->proxy_protocol = true;
-    return parse_address(address, endpoint);
+    endpoint->proxy_protocol = size > option_size && strcmp(text + size - option_size, option) == 0;
+    if (endpoint->proxy_protocol) size -= option_size;
+    if (size >= sizeof endpoint->text) return UVHTTP_E_ADDRESS;
+    memcpy(endpoint->text, text, size); /* the NUL is already there */
+    return UVHTTP_OK;
+}
+
+int uvhttp__endpoint_parse(const char *text, uvhttp__endpoint_t *endpoint) {
+    int status = uvhttp__endpoint_split(text, endpoint);
+    return status == UVHTTP_OK ? parse_address(endpoint->text, endpoint) : status;
 }
 
 /* Whoever can bind chooses the bytes of a Unix address, and the text goes into logs: nothing unprintable passes. */

@@ -1,4 +1,4 @@
-/* Owns: SIGINT, SIGTERM and optionally SIGHUP on a loop of our own, through the libuv loop that is its guest: libuv
+/* Owns: SIGINT, SIGTERM and optionally others on a loop of our own, through the libuv loop that is its guest: libuv
  * shares the process's handlers with other signal handles of the application. May include: base, io. */
 #include <signal.h>
 #include <uv.h>
@@ -7,7 +7,7 @@
 #include "io/io.h"
 
 struct uvhttp__signals {
-    uv_signal_t handles[3];
+    uv_signal_t handles[4];
     int open;
     void (*cb)(int signal_number, void *arg);
     void *arg;
@@ -31,9 +31,11 @@ void uvhttp__loop_signals_stop(uvhttp__loop_t *loop) {
     for (int i = 0; i < open; i++) uv_close((uv_handle_t *)&signals->handles[i], on_closed);
 }
 
-int uvhttp__loop_signals_start(uvhttp__loop_t *loop, bool hangup, void (*cb)(int signal_number, void *arg), void *arg) {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    int count = hangup ? 3 : 2;
+int uvhttp__loop_signals_start(uvhttp__loop_t *loop, const int others[2], void (*cb)(int signal_number, void *arg),
+                               void *arg) {
+    int numbers[4] = {SIGINT, SIGTERM}, count = 2;
+    for (int i = 0; i < 2; i++)
+        if (others[i]) numbers[count++] = others[i];
     struct uvhttp__signals *signals = uvhttp__calloc(1, sizeof *signals);
     if (!signals) return UVHTTP_E_NOMEM;
     signals->cb = cb;

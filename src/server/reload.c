@@ -78,7 +78,9 @@ static void *run_reload(void *arg) {
     while (reload->wanted) {
         reload->wanted = false;
         pthread_mutex_unlock(&reload->lock);
+        if (server->process) uvhttp__process_reloading(server->process);
         reload->cb(server, reload->user);
+        if (server->process) uvhttp__process_reloaded(server->process);
         pthread_mutex_lock(&reload->lock);
     }
     reload->running = false;

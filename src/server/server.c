@@ -1,6 +1,7 @@
 /* Owns: the public server: making it, running, stopping. */
 #include "server/server.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,7 @@ static int make_tcp_server(uvhttp_server_t *server) {
         .read_buffer_count = config->read_buffer_count,
         .drain_timeout = config->drain_timeout,
         .drain_idle_ms = config->drain_idle_ms,
+        .drain_grace_ms = config->drain_grace_ms,
         .proxy_timeout = config->connection_timeout,
         .output = {config->min_send_rate, config->rate_grace, config->write_timeout},
         .finish = {config->min_send_rate, config->rate_grace,
@@ -106,6 +108,7 @@ static uint64_t drain_deadline_ns(const uvhttp_server_t *server) {
 void uvhttp_server_free(uvhttp_server_t *server) {
     if (!server) return;
     uvhttp__admin_free(server->admin); /* it looks at the server */
+    uvhttp__process_free(server->process);
     uvhttp__work_stop(server->service.work, drain_deadline_ns(server));
     /* Messages of the pools' threads may be on their way still: the loops go first. */
     uvhttp__server_loop_t *first = server->tcp_server->loops[0].user;
@@ -245,7 +248,8 @@ int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
     if (server->tcp_server->uv)
         return uvhttp__server_remember(server, UVHTTP_E_STATE, "run: the server is attached to a loop");
     server->ran = true;
-    status = start_admin(server);
+    status = server->process ? uvhttp__process_before_run(server->process) : UVHTTP_OK;
+    if (status == UVHTTP_OK) status = start_admin(server);
     if (status != UVHTTP_OK) return status;
     status = uvhttp__tcp_server_run(server->tcp_server, announce, server);
     uvhttp__reload_wait(&server->reload);
@@ -274,6 +278,20 @@ int uvhttp_server_stop(uvhttp_server_t *server) {
     if (!server) return UVHTTP_E_INVALID;
     uvhttp__tcp_server_stop(server->tcp_server);
     return UVHTTP_OK;
+}
+
+static_assert((int)UVHTTP_SERVER_STARTING == UVHTTP__STATE_STARTING &&
+                  (int)UVHTTP_SERVER_READY == UVHTTP__STATE_READY && (int)UVHTTP_SERVER_GRACE == UVHTTP__STATE_GRACE &&
+                  (int)UVHTTP_SERVER_DRAINING == UVHTTP__STATE_DRAINING &&
+                  (int)UVHTTP_SERVER_STOPPED == UVHTTP__STATE_STOPPED,
+              "tcp_server.h has the same numbers");
+
+uvhttp_server_state_t uvhttp_server_state(const uvhttp_server_t *server) {
+    return server ? (uvhttp_server_state_t)atomic_load(&server->tcp_server->state) : UVHTTP_SERVER_STOPPED;
+}
+
+bool uvhttp_server_ready(const uvhttp_server_t *server) {
+    return uvhttp_server_state(server) == UVHTTP_SERVER_READY;
 }
 
 void uvhttp_server_on_stopped(uvhttp_server_t *server, void (*on_stopped)(uvhttp_server_t *server, void *user),

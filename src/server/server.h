@@ -6,6 +6,7 @@
 #include <uvhttp.h>
 
 #include "exchange/service.h"
+#include "server/process.h"
 #include "server/reload.h"
 
 struct uvhttp_server {
@@ -23,11 +24,12 @@ struct uvhttp_server {
     uint64_t created_ns;
     uint64_t drain_ns; /* when the first loop was asked to stop; written by it. 0: not yet */
     uvhttp__reload_t reload;
-    int setup_status; /* the first error of what was set up before the routes were complete */
-    bool frozen;      /* routes are complete */
-    bool log_opened;  /* by run, with uvhttp__log_writer_open */
-    bool ran;         /* once: the loops and listening sockets are gone with the first run */
-    char error[512];  /* what went wrong last outside of the router, with error_code; "": nothing */
+    uvhttp__process_t *process; /* NULL: uvhttp_service_init was not called */
+    int setup_status;           /* the first error of what was set up before the routes were complete */
+    bool frozen;                /* routes are complete */
+    bool log_opened;            /* by run, with uvhttp__log_writer_open */
+    bool ran;                   /* once: the loops and listening sockets are gone with the first run */
+    char error[512];            /* what went wrong last outside of the router, with error_code; "": nothing */
     int error_code;
     char engine_reason[128];
     _Atomic(const char *) engine; /* set when all loops are made: who sees it, on any thread, sees engine_reason and the

@@ -308,7 +308,7 @@ def make_serve(directory, servers):
         configuration) and `listen` (addresses as it understands them; `address` is then where to connect)."""
         address = address or (HOST, free_port())
         text = f"{address[0]}:{address[1]}" if listen is None else ""
-        if program == "http_test_server":
+        if pathlib.Path(program).name == "http_test_server":  # also a copy, by its path
             command = [TEST_PROGRAMS / program]
             for item in [text] if listen is None else listen:
                 command += ["--listen", item]

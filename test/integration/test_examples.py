@@ -23,6 +23,20 @@ def test_hello(serve):
     assert server.get("/other").status == 404
 
 
+def test_readiness_as_its_deployment_runs_it(serve):
+    manifest = pathlib.Path(__file__).parents[2].joinpath("examples/kubernetes.yaml").read_text()
+    env = dict(re.findall(r'- name: (UVHTTP_\w+)\n +value: "(.*)"', manifest))
+    assert set(env) == {"UVHTTP_DRAIN_GRACE_MS", "UVHTTP_DRAIN_TIMEOUT"}
+    assert int(re.search(r"terminationGracePeriodSeconds: (\d+)", manifest)[1]) > int(env["UVHTTP_DRAIN_GRACE_MS"]) / 1000 + int(env["UVHTTP_DRAIN_TIMEOUT"])
+    ready, alive = re.findall(r"path: (/\w+)", manifest)
+    server = serve("readiness", env={**env, "UVHTTP_DRAIN_GRACE_MS": "1500", "UVHTTP_DRAIN_IDLE_MS": "0"})
+    assert server.get(ready).status == server.get(alive).status == 200
+    server.signal()
+    poll(lambda: server.get(ready).status == 503)
+    assert server.get(alive).status == server.get("/").status == 200
+    assert server.wait() == 0
+
+
 # --- rest_api ---
 
 

@@ -37,6 +37,16 @@ for file in LICENSE README.md CHANGELOG.md SECURITY.md docs/guide/tls.md example
 done
 ! readelf -d "$prefix/lib/libuvhttp.so" | grep -E 'RPATH|RUNPATH' || fail "the shared library has a run path"
 
+echo "systemd units"
+for unit in service socket; do
+    [ -s "$prefix/lib/systemd/system/uvhttp.$unit" ] || fail "uvhttp.$unit is not installed"
+done
+systemd-analyze verify "$prefix/lib/systemd/system/uvhttp.service" "$prefix/lib/systemd/system/uvhttp.socket" ||
+    fail "systemd does not accept the units"
+# 0 is the best of 10; docs/guide/deployment.md names what is left.
+systemd-analyze security --offline=yes --threshold=5 "$prefix/lib/systemd/system/uvhttp.service" >"$work/security" ||
+    fail "the unit is more exposed than 0.5: $(tail -1 "$work/security")"
+
 echo "public headers compile alone and without a warning, as C99, C17, C++17 and C++20"
 python3 "$here/../tools/check_headers.py" "$prefix/include" || fail "public headers"
 

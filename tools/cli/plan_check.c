@@ -144,7 +144,7 @@ static void check_hosts(plan_t *plan) {
 }
 
 static void check_listener(plan_t *plan, const listener_t *listener) {
-    if (strcmp(listener->address, "systemd") == 0 && !getenv("LISTEN_FDS"))
+    if (strncmp(listener->address, "systemd", 7) == 0 && !getenv("LISTEN_FDS"))
         plan_problem(
             plan, listener->place,
             "--address 'systemd': no socket was passed in (LISTEN_FDS is not set): start it by a systemd socket "

@@ -285,6 +285,7 @@ int serve_run(char **argv) {
     uvhttp_tls_t *tls = serve_has_tls(&settings) ? serve_tls(&settings) : NULL;
     int status = serve_has_tls(&settings) && !tls ? UVHTTP_E_TLS_CERTIFICATE : UVHTTP_OK;
     uvhttp_server_on_reload(server, options_reload, NULL);
+    if (status == UVHTTP_OK) status = uvhttp_service_init(server);
     if (status == UVHTTP_OK) status = listen_on(&settings, server, tls);
     uvhttp_tls_release(tls); /* the server keeps it */
     if (status == UVHTTP_OK) status = uvhttp_server_run(server, NULL);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 bool listen_has_port(const char *address) {
-    return strncmp(address, "unix:", 5) != 0 && strncmp(address, "fd:", 3) != 0 && strcmp(address, "systemd") != 0;
+    return strncmp(address, "unix:", 5) != 0 && strncmp(address, "fd:", 3) != 0 && strncmp(address, "systemd", 7) != 0;
 }
 
 const char *listen_address(const char *address, unsigned long port, char *text) {

@@ -349,10 +349,13 @@ void options_reload(uvhttp_server_t *server, void *user) {
         status =
             uvhttp_server_config_set(&config, given.fields[i].name, given.fields[i].value, message, sizeof message);
     if (status == 0) status = uvhttp_server_reload(server, &config, message, sizeof message);
+    char text[1100] = "STATUS=configuration, certificates and log files were read again";
     if (status == 0)
-        say("configuration, certificates and log files were read again", "");
+        say(text + sizeof "STATUS=" - 1, "");
     else
         say("not reloaded: ", message);
+    if (status != 0) snprintf(text, sizeof text, "STATUS=not reloaded: %.*s", (int)strcspn(message, "\n"), message);
+    (void)uvhttp_service_notify(text);
 }
 
 const char *options_parse(const options_t *options, char **argv) {

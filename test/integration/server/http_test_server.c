@@ -3,7 +3,7 @@
  *
  *   http_test_server --listen ADDRESS [--listen ADDRESS ...] [--set name=value ...] [--trust ADDRESS ...]
  *                    [--forwarded standard|x] [--access-log common|combined|json:[PATH]]
- *                    [--redis ADDRESS [--redis-timeout MS]] [--memory-max BYTES] [--log-rate LINES]
+ *                    [--redis ADDRESS [--redis-timeout MS]] [--memory-max BYTES] [--log-rate LINES] [--service on]
  *
  * --set sets a field of the configuration by its name, --trust and --forwarded say which proxies are believed,
  * --memory-max how much the library may allocate, --log-rate how many lines of a level it logs in a second. A
@@ -51,6 +51,7 @@ int main(int argc, char **argv) {
     const char *trusted[LISTEN_MAX];
     const char *access_log = NULL, *redis = NULL;
     uint32_t redis_timeout_ms = 0;
+    bool service = false;
     uvhttp_proxy_options_t proxies = {.trusted = trusted};
     uvhttp_server_config_t config;
     for (int i = 1; i + 1 < argc; i += 2) /* before anything is allocated */
@@ -74,18 +75,21 @@ int main(int argc, char **argv) {
         } else if (strcmp(argv[i], "--log-rate") == 0) {
             if (uvhttp_log_set_rate_limit((uint32_t)strtoul(argv[++i], NULL, 10)) != 0)
                 die("--log-rate takes a number");
+        } else if (strcmp(argv[i], "--service") == 0) {
+            service = strcmp(argv[++i], "on") == 0;
         } else if (strcmp(argv[i], "--set") == 0) {
             set(&config, argv[++i]);
         } else if (strcmp(argv[i], "--memory-max") == 0 || tls_option(argv[i], argv[i + 1])) {
             ++i;
         } else {
             die("options are --memory-max, --listen, --set, --trust, --forwarded, --access-log, --redis, "
-                "--redis-timeout, --log-rate and those of tls.c");
+                "--redis-timeout, --log-rate, --service and those of tls.c");
         }
     }
 
     uvhttp_server_t *server = uvhttp_server_new(&config);
     if (!server) return 2;
+    if (service) (void)uvhttp_service_init(server); /* listen returns what it does */
     later_t *later = later_new();
     if (!later) return 1;
     if (access_log) add_access_log(server, access_log);

@@ -309,6 +309,21 @@ static void log_stats(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
     uvhttp_response_json_str(res, 200, (uvhttp_str_t){json, (size_t)size});
 }
 
+static void ready(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
+    static const char *const names[] = {"starting", "ready", "grace", "draining", "stopped"};
+    uvhttp_server_t *server = user;
+    uvhttp_response_text(res, uvhttp_server_ready(server) ? 200 : 503, names[uvhttp_server_state(server)]);
+}
+
+/* Of the process, or (user: not NULL) of the loop's thread. The first loop's is that of the process. */
+static void process_number(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
+    char text[24];
+    snprintf(text, sizeof text, "%ld", (long)(user ? gettid() : getpid()));
+    uvhttp_response_text(res, 200, text);
+}
+
 static void counters(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     json_t json;
@@ -473,6 +488,9 @@ void add_routes(uvhttp_server_t *server, later_t *later) {
     uvhttp_get(server, "/block", block, NULL);
     uvhttp_get(server, "/counters", counters, NULL);
     uvhttp_get(server, "/log-stats", log_stats, NULL);
+    uvhttp_get(server, "/ready", ready, server);
+    uvhttp_get(server, "/pid", process_number, NULL);
+    uvhttp_get(server, "/tid", process_number, &app);
     uvhttp_get(server, "/metrics", metrics, NULL);
     uvhttp_metrics_route(server, "/prometheus");
     uvhttp_post(server, "/stop", stop, NULL);

@@ -44,6 +44,9 @@ static const struct range {
     {"tls_ticket_period", "0", "1", "604800", "604801"},
     {"connections_per_address_max", NULL, "0", "10000000", "10000001"},
     {"descriptors_reserved", NULL, "0", "1000000", "1000001"},
+    {"drain_grace_ms", NULL, "0", "86400000", "86400001"},
+    {"descriptor_limit", NULL, "0", "1073741824", "1073741825"},
+    {"upgrade_timeout", "0", "1", "86400", "86401"},
 };
 #define RANGE_COUNT (sizeof ranges / sizeof *ranges)
 

@@ -1,0 +1,61 @@
+/* Owns: the PID file. A lock on it, not its content, tells whether its process runs, so that a file of a process that
+ * crashed is no obstacle. The lock belongs to the open file: an upgrade passes the descriptor on, and there is no
+ * moment without it. May include: everything. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server/process.h"
+
+/* Whether the path still names the file: whoever had it before may have removed it between open and lock. */
+static bool is_at(int fd, const char *path) {
+    struct stat opened, named;
+    return fstat(fd, &opened) == 0 && stat(path, &named) == 0 && opened.st_dev == named.st_dev &&
+           opened.st_ino == named.st_ino;
+}
+
+static int fail(const char *path, int error, char *message, size_t size) {
+    snprintf(message, size, "pid_file \"%s\": %s", path, strerrordesc_np(error));
+    return error == EACCES || error == EPERM || error == EROFS ? UVHTTP_E_PERMISSION : UVHTTP_E_IO;
+}
+
+static int refuse(int fd, const char *path, char *message, size_t size) {
+    char pid[24] = "";
+    ssize_t length = pread(fd, pid, sizeof pid - 1, 0);
+    if (length > 0) pid[strspn(pid, "0123456789")] = '\0';
+    snprintf(message, size, "pid_file \"%s\" is locked by a process that runs%s%s", path, *pid ? ": " : "", pid);
+    return UVHTTP_E_ADDRESS_IN_USE;
+}
+
+int uvhttp__pid_file_open(const char *path, int *fd, char *message, size_t size) {
+    for (;;) {
+        int opened = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+        if (opened < 0) return fail(path, errno, message, size);
+        int locked = flock(opened, LOCK_EX | LOCK_NB), error = errno;
+        if (locked == 0 && is_at(opened, path)) {
+            *fd = opened;
+            return UVHTTP_OK;
+        }
+        int status = UVHTTP_OK;
+        if (locked != 0)
+            status = error == EWOULDBLOCK ? refuse(opened, path, message, size) : fail(path, error, message, size);
+        close(opened);
+        if (status != UVHTTP_OK) return status;
+    }
+}
+
+bool uvhttp__pid_file_write(int fd) {
+    char text[24];
+    int size = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+    return pwrite(fd, text, (size_t)size, 0) == size && ftruncate(fd, size) == 0;
+}
+
+/* While it is locked: another process that wants it finds it locked, or gone. */
+void uvhttp__pid_file_remove(int fd, const char *path) {
+    if (is_at(fd, path) && unlink(path) != 0) (void)!ftruncate(fd, 0);
+    close(fd);
+}
