@@ -228,7 +228,7 @@ int uvhttp_access_log_stats_sized(uvhttp_middleware_t middleware, uvhttp_access_
                                       .failed = atomic_load(&log->failed),
                                       .reopened = atomic_load(&log->reopened)};
     for (uvhttp__entry_ring_t *ring = atomic_load_explicit(&log->rings, memory_order_acquire); ring; ring = ring->next)
-        full.dropped += atomic_load_explicit(&ring->dropped, memory_order_relaxed);
+        full.dropped += uvhttp__entry_ring_dropped(ring);
     uvhttp__sized_write(stats, stats_size, &full, sizeof full);
     return UVHTTP_OK;
 }

@@ -60,6 +60,11 @@
     X(rate_limit_undecided, "Requests that the store of a rate limiter could not decide on")                           \
     X(middleware_no_memory, "Requests that got 503 because a middleware had no memory for them")                       \
     X(access_log_dropped, "Requests that did not fit into the access log")                                             \
+    X(trace_spans, "Spans of sampled requests that wait for the exporter or have been given to it")                    \
+    X(trace_spans_dropped, "Spans lost because trace_queue_size was reached, or for want of memory")                   \
+    X(trace_spans_exported, "Spans that the collector has accepted")                                                   \
+    X(trace_spans_failed, "Spans that the collector has refused, or that could not be delivered to it")                \
+    X(trace_export_retries, "Requests to the collector that were repeated")                                            \
     X(forwarded_ignored, "Requests with a forwarding field that could not be used completely")                         \
     X(ws_publications, "WebSocket publications that a loop has delivered to its subscribers")                          \
     X(ws_publications_refused, "WebSocket publications refused because too many waited for the loops")                 \

@@ -29,6 +29,7 @@ static int on_loop_start(uvhttp__tcp_loop_t *loop) {
     http->service = service;
     http->http1.protocol = &uvhttp__http1_protocol;
     http->fields = (uvhttp__field_t *)(void *)(own + 1);
+    http->traced = service->traced;
     uvhttp__histogram_init(&http->response_time);
     loop->user = http;
     uvhttp__calls_open(http);
