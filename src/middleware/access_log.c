@@ -88,6 +88,10 @@ static void fill_source(const uvhttp__access_log_t *log, uvhttp_response_t *res,
     if (log->format == UVHTTP_ACCESS_LOG_COMBINED) return;
     fields[UVHTTP__ENTRY_HOST] = uvhttp_request_client_host(req);
     fields[UVHTTP__ENTRY_ID] = uvhttp_request_id_get(req);
+    const uvhttp__trace_context_t *trace = uvhttp__request_trace_context(req);
+    if (!trace) return;
+    uvhttp__trace_hex(trace->trace_id, UVHTTP__TRACE_ID_SIZE, source->trace_id);
+    fields[UVHTTP__ENTRY_TRACE] = (uvhttp_str_t){source->trace_id, sizeof source->trace_id};
 }
 
 static void on_done(uvhttp_response_t *res, int status, void *user) {

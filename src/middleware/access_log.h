@@ -10,6 +10,7 @@
 
 #include "base/ip.h"
 #include "base/ring.h"
+#include "obs/trace.h"
 
 /* --- entries --- */
 
@@ -21,6 +22,7 @@ typedef enum uvhttp__entry_field {
     UVHTTP__ENTRY_AGENT,
     UVHTTP__ENTRY_HOST,
     UVHTTP__ENTRY_ID,
+    UVHTTP__ENTRY_TRACE,
     UVHTTP__ENTRY_FIELD_COUNT
 } uvhttp__entry_field_t;
 
@@ -45,6 +47,7 @@ typedef struct uvhttp__entry {
 typedef struct uvhttp__entry_source {
     uvhttp__entry_t entry;                          /* but record, sizes and cut */
     uvhttp_str_t fields[UVHTTP__ENTRY_FIELD_COUNT]; /* data NULL: absent */
+    char trace_id[2 * UVHTTP__TRACE_ID_SIZE];       /* for one of them */
 } uvhttp__entry_source_t;
 
 /* --- the ring (access_log_ring.c): one loop puts, one thread takes --- */

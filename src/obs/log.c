@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "obs/trace.h"
 
 #ifdef NDEBUG
 #define LEVEL_DEFAULT UVHTTP_LOG_LEVEL_WARN
@@ -244,6 +245,18 @@ int uvhttp_log_set_rate_limit(uint32_t per_second) {
 
 /* --- message --- */
 
+/* The trace that the thread works for, at the end of the line if it fits. Returns its size. */
+static size_t put_trace(char message[UVHTTP_LOG_MESSAGE_MAX + 1], size_t size) {
+    static const char name[] = " trace_id=";
+    enum { TRACE_SIZE = sizeof name - 1 + 2 * UVHTTP__TRACE_ID_SIZE };
+    const uvhttp__trace_context_t *trace = uvhttp__trace_here();
+    if (!trace || size + TRACE_SIZE > UVHTTP_LOG_MESSAGE_MAX) return 0;
+    memcpy(message + size, name, sizeof name - 1);
+    uvhttp__trace_hex(trace->trace_id, UVHTTP__TRACE_ID_SIZE, message + size + sizeof name - 1);
+    message[size + TRACE_SIZE] = '\0';
+    return TRACE_SIZE;
+}
+
 void uvhttp_log(uvhttp_log_level_t level, const char *format, ...) {
     if (inside || (unsigned)level >= UVHTTP_LOG_LEVEL_NONE || level < uvhttp_log_get_level()) return;
     int saved_errno = errno;
@@ -262,6 +275,7 @@ void uvhttp_log(uvhttp_log_level_t level, const char *format, ...) {
     if (wanted < 0) wanted = snprintf(text, sizeof text, "log: a message could not be formatted");
     bool cut = (size_t)wanted >= sizeof text;
     size_t size = clean(message, text, cut ? sizeof text - 1 : (size_t)wanted, cut);
+    size += put_trace(message, size);
     emit(level, message, size, now_ns);
     errno = saved_errno;
 }

@@ -1,6 +1,6 @@
 /* Owns: the middleware that traces and times requests: the context of each, which of them are sampled, Server-Timing,
  * and a queue a loop for spans that have ended. It is outermost, so a request that is not traced costs nothing.
- * May include: exchange, message, base, obs. */
+ * May include: exchange, io, message, base, obs. */
 #include "trace/tracer.h"
 
 #include <inttypes.h>
@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "base/str.h"
 #include "base/thread.h"
+#include "io/io.h"
 #include "obs/counters.h"
 #include "trace/span.h"
 
@@ -189,11 +190,12 @@ static void add_timing(uvhttp_response_t *res, void *user) {
 
 /* --- the start --- */
 
-/* What cannot be noted for want of memory is not traced; the request is served all the same. */
+/* What cannot be noted for want of memory is not traced; the request is served all the same. The handler is next,
+ * unless the request has a body or a thread has to be found. */
 static void note(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp__tracer_t *tracer = user;
     uvhttp__span_queue_t *queue = tracer->traces ? queue_of(tracer) : NULL;
-    uvhttp__trace_span_t span = {.record = {.traced = false}};
+    uvhttp__trace_span_t span = {.record = {.handler_ns = tracer->times ? uvhttp__clock_ns() : 0}};
     if (queue) trace(tracer, queue, req, &span);
     bool sampled = uvhttp__span_is_sampled(&span);
     if (uvhttp__request_set_trace_record(req, &span.record, sizeof span) != UVHTTP_OK || (tracer->traces && !queue)) {

@@ -25,6 +25,7 @@
 #include "middleware.h"
 #include "routes.h"
 #include "tls.h"
+#include "trace.h"
 #include "trickle.h"
 #include "worker.h"
 
