@@ -69,7 +69,12 @@ namespace uvhttp {
     X(http2_stream_window)                                                                                             \
     X(http2_connection_window)                                                                                         \
     X(http2_connection_memory_max)                                                                                     \
-    X(http2_resets_max)
+    X(http2_resets_max)                                                                                                \
+    X(trace)                                                                                                           \
+    X(trace_ratio)                                                                                                     \
+    X(trace_delay_ms)                                                                                                  \
+    X(trace_queue_size)                                                                                                \
+    X(server_timing)
 #define UVHTTP_HPP_TEXTS(X)                                                                                            \
     X(tls_certificate)                                                                                                 \
     X(tls_key)                                                                                                         \
@@ -78,7 +83,9 @@ namespace uvhttp {
     X(tls_client_crl)                                                                                                  \
     X(tls_alpn)                                                                                                        \
     X(spool_directory)                                                                                                 \
-    X(tcp_congestion_control)
+    X(tcp_congestion_control)                                                                                          \
+    X(trace_endpoint)                                                                                                  \
+    X(trace_service)
 #define UVHTTP_HPP_PERFORMANCE(X)                                                                                      \
     X(performance_mode)                                                                                                \
     X(log_level)                                                                                                       \

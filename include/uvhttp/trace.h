@@ -8,20 +8,20 @@
 
 UVHTTP_BEGIN_DECLS
 
-#define UVHTTP_TRACE_ATTRIBUTES_MAX 32      /**< attributes of a span that a program can add */
-#define UVHTTP_TRACE_EVENTS_MAX 32          /**< events of a span */
-#define UVHTTP_TRACE_NAME_SIZE_MAX 128      /**< bytes of the name of an attribute or event */
-#define UVHTTP_TRACE_TEXT_SIZE_MAX 1024     /**< bytes of the text of an attribute; a longer one is cut */
-#define UVHTTP_TRACE_STATE_SIZE_MAX 512     /**< bytes of `tracestate` */
+#define UVHTTP_TRACE_ATTRIBUTES_MAX 32  /**< attributes of a span that a program can add */
+#define UVHTTP_TRACE_EVENTS_MAX 32      /**< events of a span */
+#define UVHTTP_TRACE_NAME_SIZE_MAX 128  /**< bytes of the name of an attribute or event */
+#define UVHTTP_TRACE_TEXT_SIZE_MAX 1024 /**< bytes of the text of an attribute; a longer one is cut */
+#define UVHTTP_TRACE_STATE_SIZE_MAX 512 /**< bytes of `tracestate` */
 
 /** The trace that a request is a part of (W3C Trace Context). The texts are terminated. */
 typedef struct uvhttp_trace {
-    char trace_id[33];    /**< 32 hex digits */
-    char span_id[17];     /**< 16 hex digits: of the request's own span */
-    char traceparent[56]; /**< the value of the field `traceparent` of a request that is sent for this one */
-    bool sampled;         /**< whether the span is exported */
-    uvhttp_str_t
-        tracestate; /**< the value of `tracestate` for such a request, valid as long as the request. `data` NULL: none */
+    char trace_id[33];       /**< 32 hex digits */
+    char span_id[17];        /**< 16 hex digits: of the request's own span */
+    char traceparent[56];    /**< the value of the field `traceparent` of a request that is sent for this one */
+    bool sampled;            /**< whether the span is exported */
+    uvhttp_str_t tracestate; /**< the value of `tracestate` for such a request, valid as long as the request. `data`
+                                NULL: none */
 } uvhttp_trace_t;
 
 UVHTTP_EXPORT int uvhttp_request_trace_sized(const uvhttp_request_t *req, uvhttp_trace_t *trace, size_t trace_size);

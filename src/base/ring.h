@@ -17,10 +17,10 @@ typedef struct uvhttp__ring_record {
 
 typedef struct uvhttp__ring {
     uint64_t mask;
-    alignas(64) _Atomic uint64_t put; /* bytes ever put, the producer's */
-    uint64_t consumed_seen;           /* the producer's last value of `consumed` */
-    uint64_t reserved;                /* the producer's: up to where the record in hand reaches */
-    _Atomic uint64_t dropped;         /* records for which there was no capacity; the producer's to write */
+    alignas(64) _Atomic uint64_t put;      /* bytes ever put, the producer's */
+    uint64_t consumed_seen;                /* the producer's last value of `consumed` */
+    uint64_t reserved;                     /* the producer's: up to where the record in hand reaches */
+    _Atomic uint64_t dropped;              /* records for which there was no capacity; the producer's to write */
     alignas(64) _Atomic uint64_t consumed; /* the consumer's */
     alignas(64) char data[];
 } uvhttp__ring_t;

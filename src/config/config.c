@@ -299,7 +299,7 @@ static void print_proxy_fields(uint64_t value, char *text, size_t size) {
 
 static bool parse_ratio(const char *text, uint64_t *value) {
     double ratio;
-    if (uvhttp_str_to_double(uvhttp_str(text), &ratio) != UVHTTP_OK || ratio < 0 || ratio > 1) return false;
+    if (*text == '-' || uvhttp_str_to_double(uvhttp_str(text), &ratio) != UVHTTP_OK || ratio > 1) return false;
     *value = (uint64_t)(ratio * MILLION + 0.5);
     return true;
 }

@@ -86,8 +86,8 @@ void uvhttp__coroutine_serve(uvhttp_request_t *req, uvhttp_response_t *res, void
         refuse(exchange, UVHTTP_E_NOMEM);
         return;
     }
-    *coroutine = (coroutine_t){
-        .exchange = exchange, .route = user, .traced = exchange->loop->service->traced, .serving = true};
+    *coroutine =
+        (coroutine_t){.exchange = exchange, .route = user, .traced = exchange->loop->service->traced, .serving = true};
     exchange->coroutine = coroutine;
     uvhttp__pull_open(&coroutine->pull, exchange, on_piece);
     const uvhttp__coro_start_t start = {

@@ -14,7 +14,7 @@ typedef struct uvhttp__coroutine {
     uvhttp__pull_t pull;            /* the body */
     uvhttp__trace_scope_t scope;    /* while it runs after a wait */
     bool traced;
-    bool serving;                   /* uvhttp__coroutine_serve has not returned */
+    bool serving; /* uvhttp__coroutine_serve has not returned */
 } uvhttp__coroutine_t;
 
 #endif

@@ -65,10 +65,9 @@ static NOINLINE uvhttp_flow_t cursor_run_around(uvhttp__exchange_t *exchange) {
     uvhttp__trace_scope_t scope;
     if (!exchange->loop->traced) return cursor_run_timed(exchange);
     uvhttp__traced_enter(&scope, &exchange->request);
-    uvhttp_flow_t flow =
-        exchange->loop->timed
-            ? cursor_run_timed(exchange)
-            : uvhttp__middleware_cursor_run(&exchange->cursor, &exchange->request, &exchange->response);
+    uvhttp_flow_t flow = exchange->loop->timed ? cursor_run_timed(exchange)
+                                               : uvhttp__middleware_cursor_run(&exchange->cursor, &exchange->request,
+                                                                               &exchange->response);
     uvhttp__trace_leave(&scope);
     return flow;
 }

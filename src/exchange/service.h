@@ -66,7 +66,7 @@ typedef struct uvhttp__http_loop {
             bool traced; /* what they send and log belongs to a trace */
         };
     };
-    bool found_in_iteration; /* ... and one was found */
+    bool found_in_iteration;          /* ... and one was found */
     const uvhttp_route_t *last_route; /* whose handler was run last */
     uint64_t look_ns;                 /* an iteration that lasts so long is checked: warn_ns, or 0 while timed */
     uint64_t warn_ns;                 /* UINT64_MAX: off */

@@ -27,8 +27,8 @@ bool uvhttp__traceparent_parse(uvhttp_str_t text, uvhttp__trace_context_t *conte
 /* Writes it as version 00. */
 void uvhttp__traceparent_write(const uvhttp__trace_context_t *context, char text[UVHTTP__TRACEPARENT_SIZE]);
 
-/* Adds the members of one field of tracestate to list[*size], of UVHTTP__TRACESTATE_SIZE_MAX bytes. Returns false if one
- * is malformed: then the whole list counts as absent (section 3.3.1). */
+/* Adds the members of one field of tracestate to list[*size], of UVHTTP__TRACESTATE_SIZE_MAX bytes. Returns false if
+ * one is malformed: then the whole list counts as absent (section 3.3.1). */
 bool uvhttp__tracestate_add(uvhttp_str_t field, char list[UVHTTP__TRACESTATE_SIZE_MAX], size_t *size, unsigned *count);
 
 void uvhttp__trace_hex(const uint8_t *bytes, size_t size, char *text);

@@ -52,7 +52,7 @@ struct uvhttp__exporter {
     uvhttp__tcp_loop_t *tcp_loop;
     uvhttp__timer_t timer; /* IDLE: for the next batch; WAITING: for the next attempt */
     uvhttp_client_response_t *response;
-    uvhttp__otlp_t otlp; /* the request in hand */
+    uvhttp__otlp_t otlp;         /* the request in hand */
     uvhttp__span_queue_t *first; /* to be looked at first, so that each has its share; NULL: the first of the list */
     state_t state;
     uint32_t attempts;

@@ -178,7 +178,9 @@ static void put_value(uvhttp__otlp_t *otlp, const uvhttp__addition_t *addition, 
             break;
         case UVHTTP__ADDITION_INT: put_int_value(otlp, addition->number); break;
         case UVHTTP__ADDITION_DOUBLE: put_double_value(otlp, addition->real); break;
-        case UVHTTP__ADDITION_BOOL: put(otlp, addition->number ? "\"boolValue\":true}}" : "\"boolValue\":false}}"); break;
+        case UVHTTP__ADDITION_BOOL:
+            put(otlp, addition->number ? "\"boolValue\":true}}" : "\"boolValue\":false}}");
+            break;
         case UVHTTP__ADDITION_EVENT: break;
     }
 }
@@ -302,6 +304,7 @@ uint64_t uvhttp__otlp_rejected(uvhttp_str_t response) {
     uint64_t number = 0;
     for (at += sizeof name - 1; at < end && memchr(" \t\r\n:\"", *at, 6); at++) {
     }
-    for (; at < end && *at >= '0' && *at <= '9' && number < UINT32_MAX; at++) number = 10 * number + (uint64_t)(*at - '0');
+    for (; at < end && *at >= '0' && *at <= '9' && number < UINT32_MAX; at++)
+        number = 10 * number + (uint64_t)(*at - '0');
     return number;
 }

@@ -82,6 +82,5 @@ int uvhttp_request_trace_bool(uvhttp_request_t *req, const char *name, bool valu
 }
 
 int uvhttp_request_trace_event(uvhttp_request_t *req, const char *name) {
-    return add(req, name, no_text,
-               (uvhttp__addition_t){.kind = UVHTTP__ADDITION_EVENT, .time_ns = uvhttp__clock_ns()});
+    return add(req, name, no_text, (uvhttp__addition_t){.kind = UVHTTP__ADDITION_EVENT, .time_ns = uvhttp__clock_ns()});
 }

@@ -1,5 +1,6 @@
 /* Owns: what the files of traces share: a span while its exchange lives, and as the record that a loop leaves for the
- * exporter. May include: exchange, client, conn, io, message, base, obs. */
+ * exporter. May include: exchange, client, config, conn, io, message, base,
+ * obs. */
 #ifndef UVHTTP_SRC_TRACE_SPAN_H
 #define UVHTTP_SRC_TRACE_SPAN_H
 
@@ -46,9 +47,9 @@ typedef struct uvhttp__trace_span {
     uvhttp__trace_record_t record; /* first: what lower folders know of it */
     bool has_parent;
     uint8_t parent_id[UVHTTP__SPAN_ID_SIZE];
-    uint32_t attribute_count, event_count;             /* of the thread that has the request */
+    uint32_t attribute_count, event_count;               /* of the thread that has the request */
     _Atomic uint32_t attributes_dropped, events_dropped; /* written by that thread, read by the loop */
-    _Atomic(uvhttp__addition_node_t *) additions;      /* the last one first; the same */
+    _Atomic(uvhttp__addition_node_t *) additions;        /* the last one first; the same */
 } uvhttp__trace_span_t;
 
 static inline bool uvhttp__span_is_sampled(const uvhttp__trace_span_t *span) {
@@ -71,8 +72,8 @@ typedef enum uvhttp__span_field {
  * there. */
 typedef struct uvhttp__span_record {
     uvhttp__ring_record_t record;
-    uint16_t status;     /* 0: the client has gone before there was one */
-    int16_t error;       /* a UVHTTP_E_* code: the response was not completed; 0: it was */
+    uint16_t status;           /* 0: the client has gone before there was one */
+    int16_t error;             /* a UVHTTP_E_* code: the response was not completed; 0: it was */
     uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC */
     uint8_t trace_id[UVHTTP__TRACE_ID_SIZE], span_id[UVHTTP__SPAN_ID_SIZE], parent_id[UVHTTP__SPAN_ID_SIZE];
     uint8_t flags;
@@ -104,8 +105,8 @@ typedef struct uvhttp__otlp {
     char *text; /* uvhttp__free */
     size_t size, capacity;
     uint32_t spans;
-    bool failed;             /* for want of memory: what is there is useless */
-    int64_t real_offset_ns;  /* what to add to CLOCK_MONOTONIC to get the time since 1970 */
+    bool failed;            /* for want of memory: what is there is useless */
+    int64_t real_offset_ns; /* what to add to CLOCK_MONOTONIC to get the time since 1970 */
 } uvhttp__otlp_t;
 
 /* A request of OTLP/HTTP in its JSON mapping (POST /v1/traces): begin, spans, end. */

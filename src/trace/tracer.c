@@ -104,7 +104,8 @@ static void put_random(uvhttp__span_queue_t *queue, uint8_t bytes[8]) {
 
 static uint64_t random_bits(const uint8_t trace_id[UVHTTP__TRACE_ID_SIZE]) {
     uint64_t bits = 0;
-    for (int i = UVHTTP__TRACE_ID_SIZE - RANDOM_BITS / 8; i < UVHTTP__TRACE_ID_SIZE; i++) bits = bits << 8 | trace_id[i];
+    for (int i = UVHTTP__TRACE_ID_SIZE - RANDOM_BITS / 8; i < UVHTTP__TRACE_ID_SIZE; i++)
+        bits = bits << 8 | trace_id[i];
     return bits;
 }
 
@@ -131,7 +132,8 @@ static void read_state(uvhttp_request_t *req, uvhttp__trace_context_t *context) 
     context->state = (uvhttp_str_t){copy, size};
 }
 
-static void trace(uvhttp__tracer_t *tracer, uvhttp__span_queue_t *queue, uvhttp_request_t *req, uvhttp__trace_span_t *span) {
+static void trace(uvhttp__tracer_t *tracer, uvhttp__span_queue_t *queue, uvhttp_request_t *req,
+                  uvhttp__trace_span_t *span) {
     uvhttp__trace_context_t *context = &span->record.context;
     span->record.traced = true;
     span->has_parent = read_parent(req, context);
@@ -154,7 +156,9 @@ static void on_done(uvhttp_response_t *res, int status, void *user) {
     uvhttp__trace_record_t *record = uvhttp__request_trace_record(req);
     uvhttp__span_queue_t *queue = queue_of(tracer);
     uint64_t waiting = 0;
-    if (queue) waiting = uvhttp__span_put(queue->ring, res, UVHTTP__CONTAINER_OF(record, uvhttp__trace_span_t, record), status);
+    if (queue)
+        waiting =
+            uvhttp__span_put(queue->ring, res, UVHTTP__CONTAINER_OF(record, uvhttp__trace_span_t, record), status);
     if (waiting == 0) {
         count_dropped(req);
         return;

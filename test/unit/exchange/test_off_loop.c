@@ -146,6 +146,26 @@ static void request_form(user_t *user) {
     uvhttp_form_t *form = NULL;
     if (uvhttp_request_form_sized) EXPECT(uvhttp_request_form(user->req, NULL, &form) == UVHTTP_E_FORM_TYPE && !form);
 }
+/* Of a server that does not trace; test/integration/test_trace.py is about one that does. */
+static void request_trace(user_t *user) {
+    uvhttp_trace_t trace;
+    EXPECT(uvhttp_request_trace(user->req, &trace) == UVHTTP_E_STATE);
+}
+static void request_trace_text(user_t *user) {
+    EXPECT(uvhttp_request_trace_text(user->req, "a", uvhttp_str("b")) == UVHTTP_E_STATE);
+}
+static void request_trace_int(user_t *user) {
+    EXPECT(uvhttp_request_trace_int(user->req, "a", 1) == UVHTTP_E_STATE);
+}
+static void request_trace_double(user_t *user) {
+    EXPECT(uvhttp_request_trace_double(user->req, "a", 1) == UVHTTP_E_STATE);
+}
+static void request_trace_bool(user_t *user) {
+    EXPECT(uvhttp_request_trace_bool(user->req, "a", true) == UVHTTP_E_STATE);
+}
+static void request_trace_event(user_t *user) {
+    EXPECT(uvhttp_request_trace_event(user->req, "a") == UVHTTP_E_STATE);
+}
 static void request_id_get(user_t *user) {
     if (uvhttp_request_id_get) EXPECT(uvhttp_request_id_get(user->req).data == NULL);
 }
@@ -394,8 +414,10 @@ static const entry_t of_requests[] = {
     USE(request_is_tls),       USE(request_client_subject), USE(request_time_ns),       USE(request_data),
     USE(request_set_data),     USE(request_alloc),          USE(request_trailer),       USE(request_trailer_at),
     USE(request_cookie),       USE(request_cookie_at),      USE(request_form),          USE(request_id_get),
-    USE(request_on_body),      USE(request_on_multipart),   USE(request_pause_body),    USE(request_resume_body),
-    USE(request_read_body),    USE(request_save_body),      USE(request_save_form),
+    USE(request_trace),        USE(request_trace_text),     USE(request_trace_int),     USE(request_trace_double),
+    USE(request_trace_bool),   USE(request_trace_event),    USE(request_on_body),       USE(request_on_multipart),
+    USE(request_pause_body),   USE(request_resume_body),    USE(request_read_body),     USE(request_save_body),
+    USE(request_save_form),
 };
 /* In this order: begin locks what is before it. */
 static const entry_t of_responses[] = {

@@ -85,7 +85,8 @@ static void test_fields_of_tracestate_are_one_list(void **state) {
     (void)state;
     assert_string_equal(list_of("rojo=00f067aa0ba902b7,congo=t61rcWkgMzE", NULL),
                         "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE");
-    assert_string_equal(list_of("foo=1 , ,\tbar=2", "tenant@system/a*b_c-d=x y!"), "foo=1,bar=2,tenant@system/a*b_c-d=x y!");
+    assert_string_equal(list_of("foo=1 , ,\tbar=2", "tenant@system/a*b_c-d=x y!"),
+                        "foo=1,bar=2,tenant@system/a*b_c-d=x y!");
     assert_string_equal(list_of("", NULL), "");
 }
 
@@ -141,5 +142,9 @@ static void test_a_thread_works_for_the_innermost_scope(void **state) {
 }
 
 int main(void) {
-    return RUN_TESTS(test_a_traceparent_is_read_and_written_alike, test_unknown_flags_are_dropped, test_later_versions_may_have_more, test_malformed_ones_are_refused, test_fields_of_tracestate_are_one_list, test_a_malformed_member_spoils_the_list, test_a_list_has_32_members, test_a_member_beyond_512_bytes_is_left_out, test_a_thread_works_for_the_innermost_scope);
+    return RUN_TESTS(test_a_traceparent_is_read_and_written_alike, test_unknown_flags_are_dropped,
+                     test_later_versions_may_have_more, test_malformed_ones_are_refused,
+                     test_fields_of_tracestate_are_one_list, test_a_malformed_member_spoils_the_list,
+                     test_a_list_has_32_members, test_a_member_beyond_512_bytes_is_left_out,
+                     test_a_thread_works_for_the_innermost_scope);
 }
