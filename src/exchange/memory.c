@@ -6,6 +6,7 @@
 #include "base/hot_path.h"
 #include "exchange/exchange.h"
 #include "exchange/origin.h"
+#include "obs/probe.h"
 
 /* Enough for the open requests of one loop between iterations; more are returned to the allocator. */
 #define POOL_MAX 32
@@ -122,6 +123,7 @@ static inline bool is_plain(const uvhttp__exchange_t *exchange) {
 }
 
 UVHTTP__HOT void uvhttp__exchange_finished(uvhttp__exchange_t *exchange) {
+    UVHTTP__PROBE(response, exchange, exchange->response.status, exchange->response.sent_size, exchange->start_ns);
     if (UNLIKELY(!is_plain(exchange))) {
         finish_any(exchange);
         return;

@@ -12,6 +12,7 @@
 #include "exchange/deferred.h"
 #include "exchange/incoming.h"
 #include "exchange/own_response.h"
+#include "obs/probe.h"
 
 /* The protocol gets the whole response, and may take its time to send it: no handle has a say any more. */
 static inline void close_response(uvhttp__exchange_t *exchange) {
@@ -122,6 +123,7 @@ static void detach(uvhttp__exchange_t *exchange, int status) {
 }
 
 void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status) {
+    UVHTTP__PROBE(abort, exchange, status);
     if (!exchange->receiving || exchange->incoming) uvhttp__counters_add(&exchange->loop->tcp->counters, aborted, 1);
     detach(exchange, status);
 }

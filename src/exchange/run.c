@@ -5,6 +5,7 @@
 #include "exchange/respond.h"
 #include "exchange/stall.h"
 #include "exchange/traced.h"
+#include "obs/probe.h"
 
 /* 405 and OPTIONS name what there is (RFC 9110 sections 15.5.6 and 9.3.7). */
 static void respond_unrouted(uvhttp__exchange_t *exchange) {
@@ -101,6 +102,7 @@ static inline void go_on_route(uvhttp__exchange_t *exchange, const uvhttp_route_
 }
 
 UVHTTP__HOT bool uvhttp__exchange_run(uvhttp__exchange_t *exchange) {
+    UVHTTP__PROBE(request, exchange, exchange->request.base, exchange->request.head.size);
     uvhttp_response_t *res = &exchange->response;
     if (UNLIKELY(exchange->request.head.form == UVHTTP__FORM_AUTHORITY)) {
         /* A tunnel is not ours to open (RFC 9110 section 9.3.6). */

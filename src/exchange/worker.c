@@ -14,6 +14,7 @@
 #include "exchange/respond.h"
 #include "exchange/spool.h"
 #include "exchange/traced.h"
+#include "obs/probe.h"
 
 /* Bytes of a response that go to the loop at once. */
 #define PIECE_MAX (64u * 1024)
@@ -103,6 +104,7 @@ static void run(uvhttp__job_t *job) {
     uvhttp__call_t *call = UVHTTP__CONTAINER_OF(job, uvhttp__call_t, job);
     uvhttp__exchange_t *exchange = call->exchange;
     const uvhttp_route_t *route = exchange->cursor.route;
+    UVHTTP__PROBE(queue_wait, exchange, job->at_ns);
     bool traced = exchange->loop->service->traced;
     uvhttp__trace_scope_t scope;
     running = call;

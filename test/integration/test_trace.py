@@ -34,8 +34,7 @@ def start(serve, collector):
 
     def start_server(delay_ms=10, **fields):
         fields = {"trace": "true", "trace_endpoint": collector.url, "trace_delay_ms": delay_ms, **fields}
-        arguments = [part for name, value in fields.items() for part in ("--set", f"{name}={value}")]
-        return serve("http_test_server", *arguments)
+        return serve(settings=fields)
 
     return start_server
 
@@ -305,8 +304,7 @@ def test_a_collector_that_does_not_answer_slows_nobody(start, collector):
 @pytest.mark.http1
 def test_a_collector_that_is_gone_does_not_hold_up_the_end(serve):
     port = harness.free_port()
-    server = serve("http_test_server", "--set", "trace=true", "--set", f"trace_endpoint=http://{harness.HOST}:{port}",
-                   "--set", "trace_delay_ms=1")  # fmt: skip
+    server = serve(settings={"trace": "true", "trace_endpoint": f"http://{harness.HOST}:{port}", "trace_delay_ms": 1})
     for _ in range(3):
         assert server.get("/trace/loop/1").status == 200
     begin = time.monotonic()
@@ -326,7 +324,7 @@ def test_an_endpoint_that_the_client_cannot_reach_is_refused(url):
 
 
 def test_server_timing_says_where_the_time_went(serve):
-    server = serve("http_test_server", "--set", "server_timing=true")
+    server = serve(settings={"server_timing": "true"})
     for mode in MODES:
         field = server.get(f"/trace/{mode}/1").header("Server-Timing")
         total, queue, handler = re.fullmatch(r"total;dur=([\d.]+), queue;dur=([\d.]+), handler;dur=([\d.]+)", field).groups()
@@ -342,8 +340,8 @@ def test_server_timing_says_where_the_time_went(serve):
 
 def test_lines_of_the_logs_have_the_id(serve, collector, tmp_path):
     path = tmp_path / "access.log"
-    server = serve("http_test_server", "--access-log", f"json:{path}", "--set", "trace=true", "--set", "trace_ratio=0",
-                   "--set", f"trace_endpoint={collector.url}")  # fmt: skip
+    fields = {"trace": "true", "trace_ratio": 0, "trace_endpoint": collector.url}
+    server = serve("http_test_server", "--access-log", f"json:{path}", settings=fields)
     ids = {mode: server.get(f"/trace/{mode}/1").text.split()[0] for mode in MODES}
     lines = poll(lambda: (found := path.read_text().splitlines()) and len(found) >= len(MODES) and found)
     assert [json.loads(line)["trace_id"] for line in lines[: len(MODES)]] == list(ids.values())
@@ -351,3 +349,15 @@ def test_lines_of_the_logs_have_the_id(serve, collector, tmp_path):
         (line,) = [line for line in server.stderr().splitlines() if f"in the handler of {mode}" in line]
         assert line.endswith(f" trace_id={ids[mode]}") == (mode != "deferred"), line  # a timer works for no request
     assert len(set(ids.values())) == len(MODES)
+
+
+# --- the example ---
+
+
+@pytest.mark.http1
+def test_the_example(serve, collector):
+    server = serve("tracing", collector.url)
+    text = server.get("/orders/7").text
+    span = collector.span("/orders/")
+    assert text == f"trace {span.trace_id}\n" and span.name == "GET /orders/:id"
+    assert span.attributes["order.id"] == "7" and span.events == ["order found"]
