@@ -9,6 +9,7 @@
 #include <uvhttp/str.h>
 
 #include "base/alloc.h"
+#include "build_info.h"
 #include "trace/span.h"
 
 enum { KIND_SERVER = 2, FLAG_HAS_IS_REMOTE = 0x100, FLAG_IS_REMOTE = 0x200 };
@@ -285,7 +286,7 @@ void uvhttp__otlp_begin(uvhttp__otlp_t *otlp, const char *service_name, int64_t 
     put_text(otlp, "service.name", uvhttp_str(service_name));
     put_text(otlp, "telemetry.sdk.name", uvhttp_str("uvhttp"));
     put_text(otlp, "telemetry.sdk.language", uvhttp_str("c"));
-    put_text(otlp, "telemetry.sdk.version", uvhttp_str(uvhttp_version()));
+    put_text(otlp, "telemetry.sdk.version", uvhttp_str(UVHTTP_BUILD_VERSION));
     close_list(otlp, start);
     put(otlp, "},\"scopeSpans\":[{\"scope\":{\"name\":\"uvhttp\"},\"spans\":[");
 }

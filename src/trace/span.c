@@ -16,7 +16,10 @@ int uvhttp_request_trace_sized(const uvhttp_request_t *req, uvhttp_trace_t *trac
     const uvhttp__trace_span_t *span = span_of(req);
     if (!span) return UVHTTP_E_STATE;
     const uvhttp__trace_context_t *context = &span->record.context;
-    uvhttp_trace_t full = {.sampled = uvhttp__span_is_sampled(span), .tracestate = context->state};
+    uvhttp_trace_t full;
+    memset(&full, 0, sizeof full); /* the padding, too */
+    full.sampled = uvhttp__span_is_sampled(span);
+    full.tracestate = context->state;
     uvhttp__trace_hex(context->trace_id, UVHTTP__TRACE_ID_SIZE, full.trace_id);
     uvhttp__trace_hex(context->span_id, UVHTTP__SPAN_ID_SIZE, full.span_id);
     uvhttp__traceparent_write(context, full.traceparent);

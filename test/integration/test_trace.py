@@ -237,7 +237,7 @@ def delivered(server, count):
     poll(lambda: server.counter("trace_spans_exported") >= count)
 
 
-@pytest.mark.http1
+@pytest.mark.http1("what is exported is the same")
 def test_spans_go_in_batches(start, collector):
     server = start(delay_ms=300_000)
     with server.connect() as connection:
@@ -248,7 +248,7 @@ def test_spans_go_in_batches(start, collector):
     assert len(collector.spans(20)) == 20 and len(collector.bodies) == 1
 
 
-@pytest.mark.http1
+@pytest.mark.http1("what is exported is the same")
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_busy_collector_is_asked_again(start, collector, status):
     collector.answers = [(status, {"Retry-After": "1"}, b"")]
@@ -261,7 +261,7 @@ def test_a_busy_collector_is_asked_again(start, collector, status):
     assert server.counter("trace_export_retries") == 1 and server.counter("trace_spans_failed") == 0
 
 
-@pytest.mark.http1
+@pytest.mark.http1("what is exported is the same")
 def test_what_a_collector_refuses_is_lost_and_counted(start, collector):
     collector.answers = [(400, {}, b"")]
     server = start(delay_ms=10)
@@ -273,7 +273,7 @@ def test_what_a_collector_refuses_is_lost_and_counted(start, collector):
     assert server.counter("trace_export_retries") == 0
 
 
-@pytest.mark.http1
+@pytest.mark.http1("what is exported is the same")
 def test_spans_that_a_collector_rejects_are_counted(start, collector):
     collector.answers = [(200, {}, b'{"partialSuccess": {"rejectedSpans": "1", "errorMessage": "x"}}')]
     server = start()
@@ -281,7 +281,7 @@ def test_spans_that_a_collector_rejects_are_counted(start, collector):
     poll(lambda: server.counter("trace_spans_failed") == 1)
 
 
-@pytest.mark.http1
+@pytest.mark.http1("what is exported is the same")
 def test_a_collector_that_does_not_answer_slows_nobody(start, collector):
     collector.gate.clear()
     server = start(trace_queue_size=65536)
@@ -301,7 +301,7 @@ def test_a_collector_that_does_not_answer_slows_nobody(start, collector):
     assert len(collector.spans(1000 - dropped)) == 1000 - dropped
 
 
-@pytest.mark.http1
+@pytest.mark.http1("what is exported is the same")
 def test_a_collector_that_is_gone_does_not_hold_up_the_end(serve):
     port = harness.free_port()
     server = serve(settings={"trace": "true", "trace_endpoint": f"http://{harness.HOST}:{port}", "trace_delay_ms": 1})
@@ -312,7 +312,7 @@ def test_a_collector_that_is_gone_does_not_hold_up_the_end(serve):
     assert time.monotonic() - begin < 15
 
 
-@pytest.mark.http1
+@pytest.mark.http1("no server runs")
 @pytest.mark.parametrize("url", ["https://127.0.0.1:4318", "localhost:4318", "http://unix:/run/collector", ""])
 def test_an_endpoint_that_the_client_cannot_reach_is_refused(url):
     command = [harness.TEST_PROGRAMS / "http_test_server", "--set", "trace=true", "--set", f"trace_endpoint={url}"]
@@ -354,7 +354,7 @@ def test_lines_of_the_logs_have_the_id(serve, collector, tmp_path):
 # --- the example ---
 
 
-@pytest.mark.http1
+@pytest.mark.http1("a program, whatever it speaks")
 def test_the_example(serve, collector):
     server = serve("tracing", collector.url)
     text = server.get("/orders/7").text
