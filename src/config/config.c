@@ -132,7 +132,7 @@ static const field_t fields[] = {
     NUMBER(http2_resets_max, 200, 1, 1000000),
     SWITCH(trace, false),
     {"trace_ratio", RATIO, AT(trace_ratio), MILLION, 0, MILLION, .unit = NULL},
-    {"trace_endpoint", TEXT, AT(trace_endpoint), 0, 0, 0, .unit = "http://host[:port][/path]",
+    {"trace_endpoint", TEXT, AT(trace_endpoint), 0, 0, 0, .unit = "http://name[:port][/path]",
      .initial_text = "http://localhost:4318"},
     {"trace_service", TEXT, AT(trace_service), 0, 0, 0, TEXTUAL, .initial_text = "unknown_service:uvhttp"},
     NUMBER_OF("milliseconds", trace_delay_ms, 5000, 1, 600000),

@@ -48,9 +48,9 @@ static void put_format(uvhttp__otlp_t *otlp, const char *format, ...) {
 }
 
 static void put_string(uvhttp__otlp_t *otlp, uvhttp_str_t text) {
-    size_t most = 6 * text.size + 3, written; /* every byte may take six, between quotes, with a NUL */
-    if (!grow(otlp, most)) return;
-    if (uvhttp_json_string(otlp->text + otlp->size, most, text, &written) == UVHTTP_OK) otlp->size += written;
+    size_t capacity = 6 * text.size + 3, written; /* every byte may take six, between quotes, with a NUL */
+    if (!grow(otlp, capacity)) return;
+    if (uvhttp_json_string(otlp->text + otlp->size, capacity, text, &written) == UVHTTP_OK) otlp->size += written;
 }
 
 static void put_id(uvhttp__otlp_t *otlp, const char *name, const uint8_t *id, size_t size) {

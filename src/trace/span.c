@@ -36,8 +36,8 @@ static void count_dropped(_Atomic uint32_t *dropped) {
 /* Whether there is capacity for one more; if not, it counts as dropped. */
 static bool admit(uvhttp__trace_span_t *span, bool is_event) {
     uint32_t *count = is_event ? &span->event_count : &span->attribute_count;
-    uint32_t most = is_event ? UVHTTP_TRACE_EVENTS_MAX : UVHTTP_TRACE_ATTRIBUTES_MAX;
-    if (*count < most) {
+    uint32_t maximum = is_event ? UVHTTP_TRACE_EVENTS_MAX : UVHTTP_TRACE_ATTRIBUTES_MAX;
+    if (*count < maximum) {
         (*count)++;
         return true;
     }

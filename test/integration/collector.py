@@ -1,4 +1,4 @@
-"""Owns: a collector of OpenTelemetry that keeps what it gets, and refuses when it is told to."""
+"""Owns: a collector of OpenTelemetry that keeps what it gets, and refuses what a test wants refused."""
 import base64
 import contextlib
 import http.server
@@ -54,19 +54,19 @@ class Collector:
     def __init__(self):
         self.lock = threading.Lock()
         self.bodies, self.paths, self.times, self.faults = [], [], [], []
-        self.answers = []  # (status, fields, body) of the next requests; then 200
-        self.gate = threading.Event()  # a request is answered when it is set
+        self.scripted = []  # (status, fields, body) of the next responses; then 200
+        self.gate = threading.Event()  # no response leaves before it is set
         self.gate.set()
 
     def take(self, path, content_type, body):
         with self.lock:
             self.times.append(time.monotonic())
             self.paths.append((path, content_type))
-            answer = self.answers.pop(0) if self.answers else (200, {}, b"{}")
-            if answer[0] == 200:
+            response = self.scripted.pop(0) if self.scripted else (200, {}, b"{}")
+            if response[0] == 200:
                 self.bodies.append(body)
         self.gate.wait()
-        return answer
+        return response
 
     def requests(self):
         with self.lock:

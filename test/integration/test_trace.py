@@ -251,7 +251,7 @@ def test_spans_go_in_batches(start, collector):
 @pytest.mark.http1("what is exported is the same")
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_busy_collector_is_asked_again(start, collector, status):
-    collector.answers = [(status, {"Retry-After": "1"}, b"")]
+    collector.scripted = [(status, {"Retry-After": "1"}, b"")]
     server = start()
     server.get("/trace/loop/1")
     collector.spans(1)
@@ -263,7 +263,7 @@ def test_a_busy_collector_is_asked_again(start, collector, status):
 
 @pytest.mark.http1("what is exported is the same")
 def test_what_a_collector_refuses_is_lost_and_counted(start, collector):
-    collector.answers = [(400, {}, b"")]
+    collector.scripted = [(400, {}, b"")]
     server = start(delay_ms=10)
     server.get("/trace/loop/1")
     poll(lambda: server.counter("trace_spans_failed") >= 1)
@@ -275,14 +275,14 @@ def test_what_a_collector_refuses_is_lost_and_counted(start, collector):
 
 @pytest.mark.http1("what is exported is the same")
 def test_spans_that_a_collector_rejects_are_counted(start, collector):
-    collector.answers = [(200, {}, b'{"partialSuccess": {"rejectedSpans": "1", "errorMessage": "x"}}')]
+    collector.scripted = [(200, {}, b'{"partialSuccess": {"rejectedSpans": "1", "errorMessage": "x"}}')]
     server = start()
     server.get("/trace/loop/1")
     poll(lambda: server.counter("trace_spans_failed") == 1)
 
 
 @pytest.mark.http1("what is exported is the same")
-def test_a_collector_that_does_not_answer_slows_nobody(start, collector):
+def test_a_collector_that_does_not_respond_slows_nobody(start, collector):
     collector.gate.clear()
     server = start(trace_queue_size=65536)
     dropped = 0

@@ -65,7 +65,7 @@ static void defer(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)uvhttp_timer_start(&later->timer, 1, on_timer, later);
 }
 
-/* --- more than a span has room for --- */
+/* --- more than a span holds --- */
 
 static void exceed(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;

@@ -49,13 +49,13 @@ static void test_what_is_reserved_is_seen_when_it_is_committed(void **state) {
 static void test_records_of_all_sizes_keep_their_order(void **state) {
     (void)state;
     uvhttp__ring_t *ring = uvhttp__ring_new(256);
-    uint32_t put_number = 0, taken = 0;
+    uint32_t put_number = 0, released = 0;
     for (unsigned round = 0; round < 1000; round++) {
         while (put(ring, put_number, sizeof(numbered_t) + (7 * put_number) % 100)) put_number++;
-        assert_true(put_number > taken);
-        for (unsigned i = 0; i <= round % 3 && taken < put_number; i++) take(ring, taken++);
+        assert_true(put_number > released);
+        for (unsigned i = 0; i <= round % 3 && released < put_number; i++) take(ring, released++);
     }
-    while (taken < put_number) take(ring, taken++);
+    while (released < put_number) take(ring, released++);
     assert_null(uvhttp__ring_peek(ring));
     assert_true(atomic_load(&ring->dropped) >= 1000);
     uvhttp__ring_free(ring);
