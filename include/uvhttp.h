@@ -24,6 +24,7 @@
 #include <uvhttp/tcp.h>
 #include <uvhttp/timer.h>
 #include <uvhttp/tls.h>
+#include <uvhttp/trace.h>
 #include <uvhttp/types.h>
 #include <uvhttp/version.h>
 #include <uvhttp/work.h>

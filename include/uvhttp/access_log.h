@@ -9,7 +9,7 @@ UVHTTP_BEGIN_DECLS
 typedef enum uvhttp_access_log_format {
     UVHTTP_ACCESS_LOG_COMBINED, /**< common, with Referer and User-Agent (default) */
     UVHTTP_ACCESS_LOG_COMMON,   /**< client - user [time] "request line" status bytes */
-    UVHTTP_ACCESS_LOG_JSON      /**< one object per line, with duration_us, host and request_id */
+    UVHTTP_ACCESS_LOG_JSON      /**< one object per line, with duration_us, host, request_id and trace_id */
 } uvhttp_access_log_format_t;
 
 /** Options. Zero is the default everywhere. Strings are copied. Lines go to `write` if it is set, else to `path` if it

@@ -75,7 +75,12 @@ namespace uvhttp {
     X(log_format)                                                                                                      \
     X(drain_grace_ms)                                                                                                  \
     X(descriptor_limit)                                                                                                \
-    X(upgrade_timeout)
+    X(upgrade_timeout)                                                                                                 \
+    X(trace)                                                                                                           \
+    X(trace_ratio)                                                                                                     \
+    X(trace_delay_ms)                                                                                                  \
+    X(trace_queue_size)                                                                                                \
+    X(server_timing)
 #define UVHTTP_HPP_TEXTS(X)                                                                                            \
     X(tls_certificate)                                                                                                 \
     X(tls_key)                                                                                                         \
@@ -90,7 +95,9 @@ namespace uvhttp {
     X(pid_file)                                                                                                        \
     X(user)                                                                                                            \
     X(group)                                                                                                           \
-    X(umask)
+    X(umask)                                                                                                           \
+    X(trace_endpoint)                                                                                                  \
+    X(trace_service)
 #define UVHTTP_HPP_PERFORMANCE(X)                                                                                      \
     X(performance_mode)                                                                                                \
     X(log_level)                                                                                                       \

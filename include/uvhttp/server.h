@@ -217,6 +217,19 @@ typedef struct uvhttp_server_config {
                                   (default): stay, but see raise_descriptor_limit */
     uint32_t upgrade_timeout;  /**< seconds in which a new process has to be ready (uvhttp_service_upgrade), 1..86400;
                                   default 60 */
+    bool trace;         /**< requests are part of traces (W3C Trace Context), and their spans go to a collector of
+                           OpenTelemetry; docs/guide/tracing.md. Default false */
+    double trace_ratio; /**< 0..1: the share of traces that are sampled. It decides for requests without `traceparent`;
+                           others are sampled if their sender says so. Default 1 */
+    char trace_endpoint[UVHTTP_CONFIG_TEXT_SIZE]; /**< URL of the collector (OTLP/HTTP, JSON). Without a path it is
+                                                     /v1/traces. Default "http://localhost:4318" */
+    char trace_service[UVHTTP_CONFIG_TEXT_SIZE];  /**< name of this service (service.name); default
+                                                     "unknown_service:uvhttp" */
+    uint32_t trace_delay_ms;   /**< ms for which a span may wait for others, 1..600,000; default 5000 */
+    uint32_t trace_queue_size; /**< bytes of spans that wait per loop, a power of two, 64 KiB..1 GiB; default 1 MiB.
+                                  Above it spans are dropped (counter trace_spans_dropped) */
+    bool server_timing;        /**< responses have the field Server-Timing: ms from the head of the request to the head
+                                  of the response, until the handler started, and since then. Default false */
 } uvhttp_server_config_t;
 
 UVHTTP_EXPORT void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_size);

@@ -1,9 +1,11 @@
-/* Owns: random numbers of the process. May include: hash. */
+/* Owns: random numbers of the process. May include: hash, thread. */
 #include "base/hash.h"
 
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/random.h>
+
+#include "base/thread.h"
 
 static uint64_t draw(size_t half) {
     uint64_t number = 0;
@@ -21,6 +23,10 @@ uint64_t uvhttp__random_once(_Atomic uint64_t *number, size_t half) {
     uint64_t made = draw(half);
     /* When several threads come first at once, one wins and all use its number. */
     return atomic_compare_exchange_strong(number, &known, made) ? made : known;
+}
+
+uint64_t uvhttp__random(void) {
+    return draw(0) ^ uvhttp__hash(&(uint64_t){uvhttp__thread_number()}, sizeof(uint64_t));
 }
 
 uint64_t uvhttp__hash_seed(void) {

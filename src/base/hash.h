@@ -23,6 +23,9 @@ static inline uint64_t uvhttp__hash_seeded(const void *data, size_t size, uint64
  * half of the process' start-up randomness it is when the kernel has no other yet. Any thread. */
 uint64_t uvhttp__random_once(_Atomic uint64_t *number, size_t half);
 
+/* A random number, another one with each call; of threads that call when the kernel has none yet, too. Any thread. */
+uint64_t uvhttp__random(void);
+
 /* A random number, the same in the whole process, from the kernel. Any thread. */
 uint64_t uvhttp__hash_seed(void);
 

@@ -224,13 +224,14 @@ static uint32_t or_default(uint32_t value, uint32_t otherwise) {
 
 static int make(const uvhttp_client_request_t *request, const uvhttp__client_url_t *url, uvhttp__loop_t *loop,
                 uvhttp_client_response_t **made) {
-    size_t head_size = uvhttp__client_write_head(request, url, NULL);
+    const uvhttp__trace_context_t *trace = uvhttp__trace_here();
+    size_t head_size = uvhttp__client_write_head(request, url, trace, NULL);
     uvhttp_client_response_t *call = uvhttp__malloc(sizeof *call + head_size);
     if (!call) return UVHTTP_E_NOMEM;
     memset(call, 0, sizeof *call);
     call->loop = loop;
     call->fd = -1;
-    call->head_size = uvhttp__client_write_head(request, url, call->head);
+    call->head_size = uvhttp__client_write_head(request, url, trace, call->head);
     call->request_body = request->body;
     call->request_body_size = request->body_size;
     call->response_size_max = or_default(request->response_size_max, RESPONSE_SIZE_DEFAULT);

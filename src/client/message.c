@@ -102,6 +102,12 @@ static void put_field(writer_t *writer, uvhttp_str_t name, uvhttp_str_t value) {
     put(writer, UVHTTP__STR("\r\n"));
 }
 
+static bool has_field(const uvhttp_client_request_t *request, uvhttp_str_t name) {
+    for (size_t i = 0; i < request->header_count; i++)
+        if (uvhttp__str_equal_nocase(uvhttp__str_from(request->headers[i].name), name)) return true;
+    return false;
+}
+
 /* A method that gives a body a meaning says so also when there is none (RFC 9110 section 8.6). */
 static bool wants_length(const uvhttp_client_request_t *request) {
     const char *method = request->method ? request->method : "GET";
@@ -109,10 +115,17 @@ static bool wants_length(const uvhttp_client_request_t *request) {
            strcmp(method, "PATCH") == 0;
 }
 
-size_t uvhttp__client_write_head(const uvhttp_client_request_t *request, const uvhttp__client_url_t *url, char *out) {
+static void put_trace(writer_t *writer, const uvhttp__trace_context_t *trace) {
+    char text[UVHTTP__TRACEPARENT_SIZE];
+    uvhttp__traceparent_write(trace, text);
+    put_field(writer, UVHTTP__STR("traceparent"), (uvhttp_str_t){text, sizeof text});
+    if (trace->state.size > 0) put_field(writer, UVHTTP__STR("tracestate"), trace->state);
+}
+
+size_t uvhttp__client_write_head(const uvhttp_client_request_t *request, const uvhttp__client_url_t *url,
+                                 const uvhttp__trace_context_t *trace, char *out) {
     writer_t writer = {.out = out};
-    bool has_host = false;
-    for (size_t i = 0; i < request->header_count; i++) has_host |= is_host(request->headers[i].name);
+    bool has_host = has_field(request, UVHTTP__STR("host"));
     put(&writer, uvhttp__str_from(request->method ? request->method : "GET"));
     put(&writer, UVHTTP__STR(" "));
     if (url->target.size == 0 || url->target.data[0] == '?') put(&writer, UVHTTP__STR("/"));
@@ -121,6 +134,7 @@ size_t uvhttp__client_write_head(const uvhttp_client_request_t *request, const u
     if (!has_host) put_field(&writer, UVHTTP__STR("Host"), url->authority);
     for (size_t i = 0; i < request->header_count; i++)
         put_field(&writer, uvhttp__str_from(request->headers[i].name), uvhttp__str_from(request->headers[i].value));
+    if (trace && !has_field(request, UVHTTP__STR("traceparent"))) put_trace(&writer, trace);
     if (wants_length(request)) {
         char digits[UVHTTP__DECIMAL_MAX];
         put_field(&writer, UVHTTP__STR("Content-Length"),

@@ -1,10 +1,12 @@
-/* Owns: what a request to another server looks like: its url taken apart, its head written. May include: http1, base.
- */
+/* Owns: what a request to another server looks like: its url taken apart, its head written. May include: http1, obs,
+ * base. */
 #ifndef UVHTTP_SRC_CLIENT_MESSAGE_H
 #define UVHTTP_SRC_CLIENT_MESSAGE_H
 
 #include <stddef.h>
 #include <uvhttp/client.h>
+
+#include "obs/trace.h"
 
 typedef struct uvhttp__client_url {
     uvhttp_str_t authority; /* "name", "127.0.0.1:8080": for Host, and the address; without a port it is 80 */
@@ -21,7 +23,9 @@ int uvhttp__client_url_address(const uvhttp__client_url_t *url, char *out, size_
 /* Returns 0, or UVHTTP_E_INVALID: the method or a field of the header cannot be sent. */
 int uvhttp__client_check(const uvhttp_client_request_t *request);
 
-/* Writes the head of a request that has been checked; with NULL, its size is only found. */
-size_t uvhttp__client_write_head(const uvhttp_client_request_t *request, const uvhttp__client_url_t *url, char *out);
+/* Writes the head of a request that has been checked; with `out` NULL, its size is only found. trace: of whom it is
+ * sent for, unless the request has a traceparent of its own; NULL: of nobody. */
+size_t uvhttp__client_write_head(const uvhttp_client_request_t *request, const uvhttp__client_url_t *url,
+                                 const uvhttp__trace_context_t *trace, char *out);
 
 #endif

@@ -8,13 +8,15 @@
 #include <strings.h>
 
 #include <uvhttp/proxy.h>
+#include <uvhttp/str.h>
 
 #include "config/config.h"
 #include "io/io.h"
 #include "message/message.h"
 
 /* POWER is a U32 that is a power of two. WORD is an enumeration: `min` is the number of the first of its words. */
-typedef enum kind { U32, POWER, U64, BOOL, ENGINE, LEVEL, WORD, TEXT, PROXY_FIELDS } kind_t;
+/* ... A RATIO is a double of 0..1; its number is in millionths. */
+typedef enum kind { U32, POWER, U64, BOOL, ENGINE, LEVEL, WORD, TEXT, PROXY_FIELDS, RATIO } kind_t;
 
 typedef struct field {
     const char *name;
@@ -27,6 +29,8 @@ typedef struct field {
     bool live;                /* a server that runs takes it, too (uvhttp_server_reload) */
     bool secret;              /* its value is not shown */
 } field_t;
+
+#define MILLION 1000000u
 
 static const char *const clients_words[] = {"any", "verify", "require"};
 static const char *const version_words[] = {"1.2", "1.3"};
@@ -141,6 +145,14 @@ static const field_t fields[] = {
     {"umask", TEXT, AT(umask), 0, 0, 0, .unit = "octal digits, 000..777"},
     NUMBER(descriptor_limit, 0, 0, 1 << 30),
     NUMBER_OF("seconds", upgrade_timeout, 60, 1, 86400),
+    SWITCH(trace, false),
+    {"trace_ratio", RATIO, AT(trace_ratio), MILLION, 0, MILLION, .unit = NULL},
+    {"trace_endpoint", TEXT, AT(trace_endpoint), 0, 0, 0, .unit = "http://name[:port][/path]",
+     .initial_text = "http://localhost:4318"},
+    {"trace_service", TEXT, AT(trace_service), 0, 0, 0, TEXTUAL, .initial_text = "unknown_service:uvhttp"},
+    NUMBER_OF("milliseconds", trace_delay_ms, 5000, 1, 600000),
+    {"trace_queue_size", POWER, AT(trace_queue_size), 1 << 20, 65536, 1 << 30, .unit = "bytes"},
+    SWITCH(server_timing, false),
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 static_assert(FIELD_COUNT <= UVHTTP__CONFIG_FIELDS_MAX, "capacity for every field");
@@ -165,6 +177,7 @@ static size_t size_of(const field_t *field) {
         case LEVEL: return sizeof(uvhttp_log_level_t);
         case WORD: return sizeof(unsigned);
         case TEXT: return UVHTTP_CONFIG_TEXT_SIZE;
+        case RATIO: return sizeof(double);
     }
     return 0;
 }
@@ -191,6 +204,7 @@ static void store(uvhttp_server_config_t *config, const field_t *field, uint64_t
             memcpy(at, &number, sizeof number);
             break;
         }
+        case RATIO: *(double *)(void *)at = (double)value / MILLION; break;
         case TEXT: break;
     }
 }
@@ -221,6 +235,10 @@ static uint64_t load(const uvhttp_server_config_t *config, const field_t *field)
             memcpy(&number, at, sizeof number);
             return number;
         }
+        case RATIO: {
+            double ratio = *(const double *)(const void *)at;
+            return ratio >= 0 && ratio <= 1 ? (uint64_t)(ratio * MILLION + 0.5) : UINT64_MAX; /* NaN is no ratio */
+        }
         case TEXT: return 0;
     }
     return 0;
@@ -247,6 +265,7 @@ static const char *expected(const field_t *field, char *text, size_t size) {
     if (field->kind == BOOL) return "true or false";
     if (field->kind == WORD || field->kind == TEXT) return field->unit;
     if (field->kind == ENGINE) return "auto, uring or epoll";
+    if (field->kind == RATIO) return "0..1, such as 0.05";
     if (field->kind == LEVEL) return "debug, info, warn, error or none";
     if (field->kind == PROXY_FIELDS) return "one or more of for, proto and host, with commas between";
     snprintf(text, size, "%" PRIu64 "..%" PRIu64 "%s%s%s", field->min, field->max,
@@ -296,6 +315,22 @@ static void print_proxy_fields(uint64_t value, char *text, size_t size) {
             used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? "," : "", proxy_words[i]);
 }
 
+static bool parse_ratio(const char *text, uint64_t *value) {
+    double ratio;
+    if (*text == '-' || uvhttp_str_to_double(uvhttp_str(text), &ratio) != UVHTTP_OK || ratio > 1) return false;
+    *value = (uint64_t)(ratio * MILLION + 0.5);
+    return true;
+}
+
+/* As short as it can be: "0.05", "1". */
+static void print_ratio(uint64_t millionths, char *text, size_t size) {
+    snprintf(text, size, "%" PRIu64 ".%06" PRIu64, millionths / MILLION, millionths % MILLION);
+    size_t end = strlen(text);
+    while (text[end - 1] == '0') end--;
+    if (text[end - 1] == '.') end--;
+    text[end] = '\0';
+}
+
 static bool parse(const field_t *field, const char *text, uint64_t *value) {
     if (field->kind == BOOL) return parse_bool(text, value);
     if (field->kind == ENGINE) {
@@ -316,6 +351,7 @@ static bool parse(const field_t *field, const char *text, uint64_t *value) {
         return false;
     }
     if (field->kind == PROXY_FIELDS) return parse_proxy_fields(text, value);
+    if (field->kind == RATIO) return parse_ratio(text, value);
     if (*text < '0' || *text > '9') return false;        /* strtoull would take signs and spaces */
     if (text[0] == '0' && text[1] != '\0') return false; /* octal for some readers, decimal for others */
     char *end;
@@ -336,6 +372,7 @@ static void print_value(const field_t *field, uint64_t value, char *text, size_t
         }
         case WORD: snprintf(text, size, "%s", field->words[value - field->min]); break;
         case PROXY_FIELDS: print_proxy_fields(value, text, size); break;
+        case RATIO: print_ratio(value, text, size); break;
         default: snprintf(text, size, "%" PRIu64, value); break;
     }
 }
@@ -463,7 +500,10 @@ int uvhttp_server_config_check(const uvhttp_server_config_t *config, char *messa
         uint64_t value = load(config, &fields[i]);
         if (in_range(&fields[i], value)) continue;
         char text[24];
-        snprintf(text, sizeof text, "%" PRIu64, value);
+        if (fields[i].kind == RATIO)
+            snprintf(text, sizeof text, "%g", *(const double *)(const void *)text_of(config, &fields[i]));
+        else
+            snprintf(text, sizeof text, "%" PRIu64, value);
         return refuse(&fields[i], fields[i].name, text, message, size);
     }
     bool has_pool = config->struct_size >= AT(worker_threads_min) + sizeof config->worker_threads_min;

@@ -2,6 +2,7 @@
  * timer, and the drain of its server. May include: io, base, obs. */
 #include "base/hot_path.h"
 #include "conn/tcp_server_internal.h"
+#include "obs/probe.h"
 
 /* --- the start --- */
 
@@ -47,6 +48,7 @@ static void refuse(uvhttp__conn_t *conn, int code) {
 }
 
 int uvhttp__conn_start(uvhttp__conn_t *conn, uint32_t address_index) {
+    UVHTTP__PROBE(accept, conn, address_index);
     if (!conn->loop->tcp_server->endpoints[address_index].proxy_protocol) return begin(conn, address_index);
     int status = uvhttp__conn_proxy_begin(conn, address_index); /* the rest when it is known who is there */
     if (status != UVHTTP_OK) refuse(conn, status);

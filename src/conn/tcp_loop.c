@@ -5,6 +5,7 @@
 #include <uvhttp/log.h>
 
 #include "conn/tcp_server_internal.h"
+#include "obs/probe.h"
 
 /* --- places --- */
 
@@ -59,6 +60,7 @@ void uvhttp__tcp_loop_check_done(uvhttp__tcp_loop_t *loop) {
 }
 
 void uvhttp__tcp_loop_conn_closed(uvhttp__conn_t *conn) {
+    UVHTTP__PROBE(close, conn, conn->close_status);
     uvhttp__tcp_loop_t *loop = conn->loop;
     assert(!uvhttp__timer_active(&conn->timer));
     uvhttp__conn_unlink(conn);

@@ -9,6 +9,7 @@
 #include "exchange/incoming.h"
 #include "exchange/respond.h"
 #include "exchange/run.h"
+#include "obs/probe.h"
 
 static const uvhttp_server_config_t *config_of(const uvhttp__exchange_t *exchange) {
     return &exchange->loop->service->config;
@@ -181,6 +182,7 @@ static void refuse_tunnel(uvhttp__exchange_t *exchange) {
 }
 
 void uvhttp__exchange_run_with_body(uvhttp__exchange_t *exchange, bool whole) {
+    UVHTTP__PROBE(request, exchange, exchange->request.base, exchange->request.head.size);
     const uvhttp_server_config_t *config = config_of(exchange);
     if (uvhttp__exchange_receive(exchange) != UVHTTP_OK) {
         exchange->cursor = (uvhttp__middleware_cursor_t){.chain = NULL};

@@ -23,12 +23,18 @@ static int before_wait(void *owner) {
     return UVHTTP_OK;
 }
 
+/* Before its first wait it is in the scope of its loop. */
 static void leave(void *owner) {
-    uvhttp__response_redefer(&((coroutine_t *)owner)->exchange->response);
+    coroutine_t *coroutine = owner;
+    uvhttp__response_redefer(&coroutine->exchange->response);
+    if (coroutine->traced) uvhttp__trace_leave(&coroutine->scope);
 }
 
 static void enter(void *owner) {
-    uvhttp__response_undefer(&((coroutine_t *)owner)->exchange->response);
+    coroutine_t *coroutine = owner;
+    uvhttp__response_undefer(&coroutine->exchange->response);
+    if (coroutine->traced)
+        uvhttp__trace_enter(&coroutine->scope, uvhttp__request_trace_context(&coroutine->exchange->request));
 }
 
 static void ended(void *owner) {
@@ -37,6 +43,7 @@ static void ended(void *owner) {
     uvhttp_deferred_t *deferred = coroutine->deferred;
     exchange->coroutine = NULL;
     uvhttp__pull_close(&coroutine->pull);
+    if (coroutine->traced) uvhttp__trace_leave(&coroutine->scope);
     if (!deferred) return;
     if (!exchange->protocol) {
         uvhttp__response_done(&exchange->response, UVHTTP_E_ABORTED);
@@ -79,7 +86,8 @@ void uvhttp__coroutine_serve(uvhttp_request_t *req, uvhttp_response_t *res, void
         refuse(exchange, UVHTTP_E_NOMEM);
         return;
     }
-    *coroutine = (coroutine_t){.exchange = exchange, .route = user, .serving = true};
+    *coroutine =
+        (coroutine_t){.exchange = exchange, .route = user, .traced = exchange->loop->service->traced, .serving = true};
     exchange->coroutine = coroutine;
     uvhttp__pull_open(&coroutine->pull, exchange, on_piece);
     const uvhttp__coro_start_t start = {

@@ -12,7 +12,9 @@ typedef struct uvhttp__coroutine {
     uvhttp_deferred_t *deferred;    /* NULL: it has not waited */
     uvhttp_coro_t *reader, *writer; /* wait for the body, for the output to drain */
     uvhttp__pull_t pull;            /* the body */
-    bool serving;                   /* uvhttp__coroutine_serve has not returned */
+    uvhttp__trace_scope_t scope;    /* while it runs after a wait */
+    bool traced;
+    bool serving; /* uvhttp__coroutine_serve has not returned */
 } uvhttp__coroutine_t;
 
 #endif

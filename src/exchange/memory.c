@@ -7,6 +7,7 @@
 #include "exchange/exchange.h"
 #include "exchange/measure.h"
 #include "exchange/origin.h"
+#include "obs/probe.h"
 
 /* Enough for the open requests of one loop between iterations; more are returned to the allocator. */
 #define POOL_MAX 32
@@ -141,6 +142,7 @@ static NOINLINE void finish_measured(uvhttp__exchange_t *exchange) {
 }
 
 UVHTTP__HOT void uvhttp__exchange_finished(uvhttp__exchange_t *exchange) {
+    UVHTTP__PROBE(response, exchange, exchange->response.status, exchange->response.sent_size, exchange->start_ns);
     if (UNLIKELY(exchange->loop->metrics != NULL))
         finish_measured(exchange);
     else if (LIKELY(is_plain(exchange)))

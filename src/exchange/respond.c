@@ -13,6 +13,7 @@
 #include "exchange/incoming.h"
 #include "exchange/measure.h"
 #include "exchange/own_response.h"
+#include "obs/probe.h"
 
 /* The protocol gets the whole response, and may take its time to send it: no handle has a say any more. */
 static inline void close_response(uvhttp__exchange_t *exchange) {
@@ -124,6 +125,7 @@ static void detach(uvhttp__exchange_t *exchange, int status) {
 
 void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status) {
     uvhttp__exchange_measure_abort(exchange, status);
+    UVHTTP__PROBE(abort, exchange, status);
     if (!exchange->receiving || exchange->incoming) uvhttp__counters_add(&exchange->loop->tcp->counters, aborted, 1);
     detach(exchange, status);
 }

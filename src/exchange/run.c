@@ -4,6 +4,8 @@
 #include "base/hot_path.h"
 #include "exchange/respond.h"
 #include "exchange/stall.h"
+#include "exchange/traced.h"
+#include "obs/probe.h"
 
 /* 405 and OPTIONS name what there is (RFC 9110 sections 15.5.6 and 9.3.7). */
 static void respond_unrouted(uvhttp__exchange_t *exchange) {
@@ -59,13 +61,25 @@ static uvhttp_flow_t cursor_run_timed(uvhttp__exchange_t *exchange) {
     return flow;
 }
 
+/* A request with a body has passed the middleware that traces before; another one is about to. */
+static NOINLINE uvhttp_flow_t cursor_run_around(uvhttp__exchange_t *exchange) {
+    uvhttp__trace_scope_t scope;
+    if (!exchange->loop->traced) return cursor_run_timed(exchange);
+    uvhttp__traced_enter(&scope, &exchange->request);
+    uvhttp_flow_t flow = exchange->loop->timed ? cursor_run_timed(exchange)
+                                               : uvhttp__middleware_cursor_run(&exchange->cursor, &exchange->request,
+                                                                               &exchange->response);
+    uvhttp__trace_leave(&scope);
+    return flow;
+}
+
 /* The rest of the chain, the handler, and what is said if there is none. */
 static inline void go(uvhttp__exchange_t *exchange) {
     uvhttp_response_t *res = &exchange->response;
     uvhttp__http_loop_t *loop = exchange->loop;
     loop->last_route = exchange->cursor.route;
-    if ((__builtin_expect(loop->timed, false)
-             ? cursor_run_timed(exchange)
+    if ((__builtin_expect(loop->around, false)
+             ? cursor_run_around(exchange)
              : uvhttp__middleware_cursor_run(&exchange->cursor, &exchange->request, res)) == UVHTTP_STOP)
         exchange->may_go_on = uvhttp__response_is(res, UVHTTP__RESPONSE_DEFERRED);
     else if (!exchange->cursor.route && !uvhttp__response_is_settled(res))
@@ -79,7 +93,7 @@ void uvhttp__exchange_go(uvhttp__exchange_t *exchange) {
 /* The handler alone, if nothing stands in front of it; else all of the way. */
 static inline void go_on_route(uvhttp__exchange_t *exchange, const uvhttp_route_t *route) {
     uvhttp__http_loop_t *loop = exchange->loop;
-    if (UNLIKELY(!route || route->chain->count > 0 || loop->timed)) {
+    if (UNLIKELY(!route || route->chain->count > 0 || loop->around)) {
         go(exchange);
         return;
     }
@@ -88,6 +102,7 @@ static inline void go_on_route(uvhttp__exchange_t *exchange, const uvhttp_route_
 }
 
 UVHTTP__HOT bool uvhttp__exchange_run(uvhttp__exchange_t *exchange) {
+    UVHTTP__PROBE(request, exchange, exchange->request.base, exchange->request.head.size);
     uvhttp_response_t *res = &exchange->response;
     if (UNLIKELY(exchange->request.head.form == UVHTTP__FORM_AUTHORITY)) {
         /* A tunnel is not ours to open (RFC 9110 section 9.3.6). */

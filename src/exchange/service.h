@@ -25,6 +25,7 @@ typedef struct uvhttp__service {
     uvhttp__head_limits_t head_limits; /* the same of `config` */
     uvhttp__router_t *router;
     bool has_websocket;       /* a route of it */
+    bool traced;              /* requests are traced or timed (message.h, uvhttp__trace_record_t) */
     uvhttp__trust_t trust;    /* proxies; ranges NULL: none */
     uvhttp_error_cb on_error; /* NULL: the server's own responses leave as they are */
     void *on_error_user;
@@ -60,8 +61,14 @@ typedef struct uvhttp__http_loop {
         };
     };
     uvhttp__series_shard_t *metrics; /* NULL: config.metrics is off */
-    bool timed;              /* handlers are timed one by one, to find the one that blocks: until timed_until_ms */
-    bool found_in_iteration; /* ... and one was found */
+    union {
+        uint16_t around; /* whether something is to be done around a handler; the whole of: */
+        struct {
+            bool timed;  /* handlers are timed one by one, to find the one that blocks: until timed_until_ms */
+            bool traced; /* what they send and log belongs to a trace */
+        };
+    };
+    bool found_in_iteration;          /* ... and one was found */
     const uvhttp_route_t *last_route; /* whose handler was run last */
     uint64_t look_ns;                 /* an iteration that lasts so long is checked: warn_ns, or 0 while timed */
     uint64_t warn_ns;                 /* UINT64_MAX: off */

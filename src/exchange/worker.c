@@ -13,6 +13,8 @@
 #include "exchange/pull.h"
 #include "exchange/respond.h"
 #include "exchange/spool.h"
+#include "exchange/traced.h"
+#include "obs/probe.h"
 
 /* Bytes of a response that go to the loop at once. */
 #define PIECE_MAX (64u * 1024)
@@ -102,8 +104,13 @@ static void run(uvhttp__job_t *job) {
     uvhttp__call_t *call = UVHTTP__CONTAINER_OF(job, uvhttp__call_t, job);
     uvhttp__exchange_t *exchange = call->exchange;
     const uvhttp_route_t *route = exchange->cursor.route;
+    UVHTTP__PROBE(queue_wait, exchange, job->at_ns);
+    bool traced = exchange->loop->service->traced;
+    uvhttp__trace_scope_t scope;
     running = call;
+    if (traced) uvhttp__traced_enter(&scope, &exchange->request);
     route->inner(&exchange->request, &exchange->response, route->inner_user);
+    if (traced) uvhttp__trace_leave(&scope);
     running = NULL;
     uvhttp__spool_t *spool = uvhttp__exchange_spool(exchange);
     if (spool) uvhttp__spool_close_file(spool);

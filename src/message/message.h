@@ -1,6 +1,6 @@
 /* Owns: the request and the response of one exchange, as the server's session sees them. The session owns both (with
  * one arena, pooled and used again), fills the request from a parsed head, and serialises what the response has
- * recorded. Nothing here is locked: one thread at a time. May include: base. */
+ * recorded. Nothing here is locked: one thread at a time. May include: base, obs. */
 #ifndef UVHTTP_SRC_MESSAGE_MESSAGE_H
 #define UVHTTP_SRC_MESSAGE_MESSAGE_H
 
@@ -16,6 +16,7 @@
 #include "base/http_head.h"
 #include "base/ip.h"
 #include "base/ref.h"
+#include "obs/trace.h"
 
 #define UVHTTP__QUERY_PARAM_MAX 1000               /* pairs of a query that can be seen; later ones are left out */
 #define UVHTTP__PARAM_MAX 32                       /* parameters of a route's pattern */
@@ -177,6 +178,23 @@ int uvhttp__request_set_note(uvhttp_request_t *req, const void *key, uvhttp_str_
 
 /* What was left under `key`, valid as long as the request; data NULL if nothing was. */
 uvhttp_str_t uvhttp__request_note(const uvhttp_request_t *req, const void *key);
+
+/* What the server notes of a request that it traces or times; lower than what it exports of it (src/trace). */
+typedef struct uvhttp__trace_record {
+    uvhttp__trace_context_t context;
+    _Atomic uint64_t handler_ns; /* when the handler started, CLOCK_MONOTONIC; 0: unknown. By the thread that runs it */
+    bool traced;                 /* `context` is valid */
+} uvhttp__trace_record_t;
+
+/* The note of such a request, `size` bytes that begin with a record; a copy of *record. Returns 0 or UVHTTP_E_NOMEM. */
+int uvhttp__request_set_trace_record(uvhttp_request_t *req, const uvhttp__trace_record_t *record, size_t size);
+/* NULL: there is none. */
+uvhttp__trace_record_t *uvhttp__request_trace_record(const uvhttp_request_t *req);
+/* NULL: the request is not traced. */
+static inline const uvhttp__trace_context_t *uvhttp__request_trace_context(const uvhttp_request_t *req) {
+    const uvhttp__trace_record_t *record = uvhttp__request_trace_record(req);
+    return record && record->traced ? &record->context : NULL;
+}
 
 /* Goes through the members of a list-valued field over all of its lines, which are one list (RFC 9110 section 5.3):
  * `uvhttp__members_t at = {.req = req, .name = "TE"};`. Empty members are left out; a comma in quotes is no end. */

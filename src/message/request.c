@@ -106,6 +106,16 @@ uvhttp_str_t uvhttp__request_note(const uvhttp_request_t *req, const void *key) 
     return (uvhttp_str_t){NULL, 0};
 }
 
+static const char trace_note; /* its address counts */
+
+int uvhttp__request_set_trace_record(uvhttp_request_t *req, const uvhttp__trace_record_t *record, size_t size) {
+    return uvhttp__request_set_note(req, &trace_note, (uvhttp_str_t){(const char *)record, size});
+}
+
+uvhttp__trace_record_t *uvhttp__request_trace_record(const uvhttp_request_t *req) {
+    return (uvhttp__trace_record_t *)(uintptr_t)uvhttp__request_note(req, &trace_note).data;
+}
+
 /* --- header fields --- */
 
 /* The index of the first field called `name` at or after `index`, or field_count. Most fields differ in size already,

@@ -88,6 +88,10 @@ static void fill_source(const uvhttp__access_log_t *log, uvhttp_response_t *res,
     if (log->format == UVHTTP_ACCESS_LOG_COMBINED) return;
     fields[UVHTTP__ENTRY_HOST] = uvhttp_request_client_host(req);
     fields[UVHTTP__ENTRY_ID] = uvhttp_request_id_get(req);
+    const uvhttp__trace_context_t *trace = uvhttp__request_trace_context(req);
+    if (!trace) return;
+    uvhttp__trace_hex(trace->trace_id, UVHTTP__TRACE_ID_SIZE, source->trace_id);
+    fields[UVHTTP__ENTRY_TRACE] = (uvhttp_str_t){source->trace_id, sizeof source->trace_id};
 }
 
 static void on_done(uvhttp_response_t *res, int status, void *user) {
@@ -228,7 +232,7 @@ int uvhttp_access_log_stats_sized(uvhttp_middleware_t middleware, uvhttp_access_
                                       .failed = atomic_load(&log->failed),
                                       .reopened = atomic_load(&log->reopened)};
     for (uvhttp__entry_ring_t *ring = atomic_load_explicit(&log->rings, memory_order_acquire); ring; ring = ring->next)
-        full.dropped += atomic_load_explicit(&ring->dropped, memory_order_relaxed);
+        full.dropped += uvhttp__entry_ring_dropped(ring);
     uvhttp__sized_write(stats, stats_size, &full, sizeof full);
     return UVHTTP_OK;
 }

@@ -5,11 +5,12 @@
 
 #include <pthread.h>
 #include <semaphore.h>
-#include <stdalign.h>
 #include <stdatomic.h>
 #include <uvhttp/access_log.h>
 
 #include "base/ip.h"
+#include "base/ring.h"
+#include "obs/trace.h"
 
 /* --- entries --- */
 
@@ -21,6 +22,7 @@ typedef enum uvhttp__entry_field {
     UVHTTP__ENTRY_AGENT,
     UVHTTP__ENTRY_HOST,
     UVHTTP__ENTRY_ID,
+    UVHTTP__ENTRY_TRACE,
     UVHTTP__ENTRY_FIELD_COUNT
 } uvhttp__entry_field_t;
 
@@ -29,7 +31,7 @@ typedef enum uvhttp__entry_field {
 
 /* A request as the loop leaves it: the fields' bytes follow, one after the other. */
 typedef struct uvhttp__entry {
-    uint32_t size; /* with the fields, a multiple of 8 */
+    uvhttp__ring_record_t record;
     uint16_t status;
     bool aborted;
     uint8_t version;   /* uvhttp_http_version_t */
@@ -43,24 +45,20 @@ typedef struct uvhttp__entry {
 
 /* What a request is noted from. */
 typedef struct uvhttp__entry_source {
-    uvhttp__entry_t entry;                          /* but size, sizes and cut */
+    uvhttp__entry_t entry;                          /* but record, sizes and cut */
     uvhttp_str_t fields[UVHTTP__ENTRY_FIELD_COUNT]; /* data NULL: absent */
+    char trace_id[2 * UVHTTP__TRACE_ID_SIZE];       /* for one of them */
 } uvhttp__entry_source_t;
 
 /* --- the ring (access_log_ring.c): one loop puts, one thread takes --- */
 
 typedef struct uvhttp__entry_ring {
     struct uvhttp__entry_ring *next;
-    uint64_t mask;
-    uint64_t owner;                        /* which thread puts */
-    alignas(64) _Atomic uint64_t put;      /* bytes ever put, the putter's */
-    uint64_t consumed_seen;                /* the producer's last value of `consumed` */
-    _Atomic uint64_t dropped;              /* the putter's */
-    bool kicked;                           /* the putter's: it has woken the taker because half of it is full */
-    alignas(64) _Atomic uint64_t consumed; /* the taker's */
+    uint64_t owner; /* which thread puts */
+    uvhttp__ring_t *ring;
+    bool kicked; /* the putter's: it has woken the taker because half of it is full */
     uint64_t dropped_reported,
         reported_ns; /* the consumer's: how many of these a line has reported, and when (0: never) */
-    alignas(64) char data[];
 } uvhttp__entry_ring_t;
 
 /* size: a power of two of at least 65536. NULL if out of memory. */
@@ -68,9 +66,17 @@ uvhttp__entry_ring_t *uvhttp__entry_ring_new(uint32_t size);
 void uvhttp__entry_ring_free(uvhttp__entry_ring_t *ring);
 /* Returns how many bytes wait, this entry included, or 0 if the ring is full: it counts as dropped. */
 uint64_t uvhttp__entry_ring_put(uvhttp__entry_ring_t *ring, const uvhttp__entry_source_t *source);
+/* How many did not fit. */
+static inline uint64_t uvhttp__entry_ring_dropped(const uvhttp__entry_ring_t *ring) {
+    return atomic_load_explicit(&ring->ring->dropped, memory_order_relaxed);
+}
 /* The oldest entry, to be looked at until _release; NULL: none. */
-const uvhttp__entry_t *uvhttp__entry_ring_peek(uvhttp__entry_ring_t *ring);
-void uvhttp__entry_ring_release(uvhttp__entry_ring_t *ring, const uvhttp__entry_t *entry);
+static inline const uvhttp__entry_t *uvhttp__entry_ring_peek(uvhttp__entry_ring_t *ring) {
+    return uvhttp__ring_peek(ring->ring);
+}
+static inline void uvhttp__entry_ring_release(uvhttp__entry_ring_t *ring, const uvhttp__entry_t *entry) {
+    uvhttp__ring_release(ring->ring, entry);
+}
 
 /* --- lines (access_log_format.c) --- */
 

@@ -145,8 +145,8 @@ static char *put_json_time(char *out, uint64_t real_ns) {
 }
 
 static char *put_object(char *out, const uvhttp__entry_t *entry, const uvhttp_str_t *fields, uint64_t real_ns) {
-    static const char *const names[UVHTTP__ENTRY_FIELD_COUNT] = {"method",     "target", "user",      "referer",
-                                                                 "user_agent", "host",   "request_id"};
+    static const char *const names[UVHTTP__ENTRY_FIELD_COUNT] = {"method",     "target", "user",       "referer",
+                                                                 "user_agent", "host",   "request_id", "trace_id"};
     out = put_json_time(out, real_ns);
     out = put(out, ",\"client\":\"");
     out += uvhttp__peer_text(&entry->client, out);

@@ -138,7 +138,7 @@ static void flush(writer_t *writer) {
 
 /* In the access log, where they are missing, and so often that a full ring does not fill the disk with such lines. */
 static void report_dropped(writer_t *writer, uvhttp__entry_ring_t *ring) {
-    uint64_t dropped = atomic_load_explicit(&ring->dropped, memory_order_relaxed);
+    uint64_t dropped = uvhttp__entry_ring_dropped(ring);
     if (dropped == ring->dropped_reported) return;
     uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
     if (!writer->last && ring->reported_ns != 0 && now_ns - ring->reported_ns < DROPPED_LINE_S * NS) return;
@@ -154,7 +154,7 @@ static void warn_dropped(writer_t *writer) {
     uvhttp__access_log_t *log = writer->log;
     uint64_t dropped = 0, now_ns = clock_ns(CLOCK_MONOTONIC);
     for (uvhttp__entry_ring_t *ring = atomic_load_explicit(&log->rings, memory_order_acquire); ring; ring = ring->next)
-        dropped += atomic_load_explicit(&ring->dropped, memory_order_relaxed);
+        dropped += uvhttp__entry_ring_dropped(ring);
     if (dropped == writer->dropped_warned) return;
     if (!writer->last && writer->warned_ns != 0 && now_ns - writer->warned_ns < DROPPED_WARNING_S * NS) return;
     UVHTTP_LOG_WARN("access_log: %" PRIu64

@@ -116,6 +116,14 @@
     X(tls_kernel_refused, TOTAL, tls_kernel_refused, "", "Times that the kernel refused to send for a TLS connection") \
     X(tls_kernel_ended, TOTAL, tls_kernel_ended, "",                                                                   \
       "TLS connections ended because their client asked the kernel for new keys")                                      \
+    X(trace_spans, TOTAL, trace_spans, "",                                                                             \
+      "Spans of sampled requests that wait for the exporter or have been given to it")                                 \
+    X(trace_spans_dropped, TOTAL, trace_spans_dropped, "",                                                             \
+      "Spans lost because trace_queue_size was reached, or for want of memory")                                        \
+    X(trace_spans_exported, TOTAL, trace_spans_exported, "", "Spans that the collector has accepted")                  \
+    X(trace_spans_failed, TOTAL, trace_spans_failed, "",                                                               \
+      "Spans that the collector has refused, or that could not be delivered to it")                                    \
+    X(trace_export_retries, TOTAL, trace_export_retries, "", "Requests to the collector that were repeated")           \
     X(work_jobs, TOTAL, work_jobs, "", "Jobs and handlers that a worker thread has started")                           \
     X(work_refused, TOTAL, work_refused, "", "Jobs and handlers refused because max_backlog of them waited")           \
     X(work_queue_timeouts, TOTAL, work_queue_timeouts, "",                                                             \

@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "obs/log_line.h"
 #include "obs/log_writer.h"
+#include "obs/trace.h"
 
 #ifdef NDEBUG
 #define LEVEL_DEFAULT UVHTTP_LOG_LEVEL_WARN
@@ -136,10 +137,30 @@ uint64_t uvhttp__log_now_ns(void) {
 /* --- destination --- */
 
 /* False: there is no callback. */
+#define TRACE_TEXT_SIZE (2 * UVHTTP__TRACE_ID_SIZE + 1)
+
+/* The trace that the thread works for; "" for none. */
+static const char *trace_here(char text[TRACE_TEXT_SIZE]) {
+    const uvhttp__trace_context_t *trace = uvhttp__trace_here();
+    if (trace) uvhttp__trace_hex(trace->trace_id, UVHTTP__TRACE_ID_SIZE, text);
+    text[trace ? TRACE_TEXT_SIZE - 1 : 0] = '\0';
+    return text;
+}
+
+/* At the end of the message, if it fits. Returns the size of both. */
+static size_t put_trace(char message[UVHTTP_LOG_MESSAGE_MAX + 1], size_t size) {
+    char trace[TRACE_TEXT_SIZE];
+    size_t left = UVHTTP_LOG_MESSAGE_MAX + 1 - size;
+    int wanted = *trace_here(trace) ? snprintf(message + size, left, " trace_id=%s", trace) : 0;
+    if ((size_t)wanted < left) return size + (size_t)wanted;
+    message[size] = '\0';
+    return size;
+}
+
 static bool emit_to_callback(uvhttp_log_level_t level, const char *text, size_t size, bool cut) {
     if (!atomic_load_explicit(&callback_set, memory_order_acquire)) return false;
     char message[UVHTTP_LOG_MESSAGE_MAX + 1];
-    size = uvhttp__log_escape(UVHTTP_LOG_FORMAT_TEXT, text, size, cut, message);
+    size = put_trace(message, uvhttp__log_escape(UVHTTP_LOG_FORMAT_TEXT, text, size, cut, message));
     pthread_mutex_lock(&callback_mutex);
     bool called = callback != NULL;
     if (called) {
@@ -153,9 +174,9 @@ static bool emit_to_callback(uvhttp_log_level_t level, const char *text, size_t 
 
 static void emit_to_stderr(uvhttp_log_level_t level, const char *text, size_t size, bool cut, uint64_t now_ns) {
     uvhttp_log_format_t format = uvhttp_log_get_format();
-    char message[UVHTTP_LOG_MESSAGE_MAX + 1], line[UVHTTP__LOG_LINE_MAX];
+    char message[UVHTTP_LOG_MESSAGE_MAX + 1], line[UVHTTP__LOG_LINE_MAX], trace[TRACE_TEXT_SIZE];
     (void)uvhttp__log_escape(format, text, size, cut, message);
-    uvhttp__log_write(level, line, uvhttp__log_line(format, level, message, now_ns, line));
+    uvhttp__log_write(level, line, uvhttp__log_line(format, level, message, trace_here(trace), now_ns, line));
 }
 
 static void emit(uvhttp_log_level_t level, const char *text, size_t size, bool cut, uint64_t now_ns) {

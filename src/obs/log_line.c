@@ -99,20 +99,27 @@ static size_t put_time(char *line, uint64_t now_ns) {
     return used + (size_t)snprintf(line + used, 8, ".%03uZ", (unsigned)(now_ns / 1000000u % 1000u));
 }
 
-size_t uvhttp__log_line(uvhttp_log_format_t format, uvhttp_log_level_t level, const char *message, uint64_t now_ns,
-                        char line[UVHTTP__LOG_LINE_MAX]) {
+static int put_text(char *at, size_t left, const char *level, const char *message, const char *trace_id) {
+    return snprintf(at, left, " %-5s %s%s%s\n", level, message, *trace_id ? " trace_id=" : "", trace_id);
+}
+
+static int put_json(char *at, size_t left, const char *level, const char *message, const char *trace_id) {
+    size_t area = area_size(message);
+    return snprintf(at, left, "\",\"level\":\"%s\"%s%.*s%s,\"message\":\"%s\"%s%s%s}\n", level,
+                    area ? ",\"area\":\"" : "", (int)area, message, area ? "\"" : "", area ? message + area + 2 : message,
+                    *trace_id ? ",\"trace_id\":\"" : "", trace_id, *trace_id ? "\"" : "");
+}
+
+size_t uvhttp__log_line(uvhttp_log_format_t format, uvhttp_log_level_t level, const char *message, const char *trace_id,
+                        uint64_t now_ns, char line[UVHTTP__LOG_LINE_MAX]) {
     const char *name = uvhttp_log_level_name(level);
     bool json = format == UVHTTP_LOG_FORMAT_JSON;
     static const char head[] = "{\"time\":\"";
     size_t used = json ? sizeof head - 1 : 0;
     memcpy(line, head, used);
     used += put_time(line + used, now_ns);
-    char *at = line + used;
-    size_t left = UVHTTP__LOG_LINE_MAX - used, area = json ? area_size(message) : 0;
-    int wrote = !json  ? snprintf(at, left, " %-5s %s\n", name, message)
-                : area ? snprintf(at, left, "\",\"level\":\"%s\",\"area\":\"%.*s\",\"message\":\"%s\"}\n", name,
-                                  (int)area, message, message + area + 2)
-                       : snprintf(at, left, "\",\"level\":\"%s\",\"message\":\"%s\"}\n", name, message);
+    size_t left = UVHTTP__LOG_LINE_MAX - used;
+    int wrote = (json ? put_json : put_text)(line + used, left, name, message, trace_id);
     assert(wrote > 0 && (size_t)wrote < left);
     return used + (size_t)wrote;
 }

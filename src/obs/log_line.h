@@ -15,8 +15,9 @@
 size_t uvhttp__log_escape(uvhttp_log_format_t format, const char *text, size_t size, bool cut,
                           char out[UVHTTP_LOG_MESSAGE_MAX + 1]);
 
-/* The line of a message that was escaped for `format`, with its newline. Returns its size. */
-size_t uvhttp__log_line(uvhttp_log_format_t format, uvhttp_log_level_t level, const char *message, uint64_t now_ns,
-                        char line[UVHTTP__LOG_LINE_MAX]);
+/* The line of a message that was escaped for `format`, with its newline. trace_id: that it belongs to, of at most 32
+ * characters, or "". Returns its size. */
+size_t uvhttp__log_line(uvhttp_log_format_t format, uvhttp_log_level_t level, const char *message, const char *trace_id,
+                        uint64_t now_ns, char line[UVHTTP__LOG_LINE_MAX]);
 
 #endif

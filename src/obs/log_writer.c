@@ -99,7 +99,7 @@ static void append_report(const char *message) {
     uvhttp_log_format_t format = uvhttp_log_get_format();
     char text[UVHTTP_LOG_MESSAGE_MAX + 1];
     (void)uvhttp__log_escape(format, message, strlen(message), false, text);
-    out.size += uvhttp__log_line(format, UVHTTP_LOG_LEVEL_WARN, text, uvhttp__log_now_ns(), batch + out.size);
+    out.size += uvhttp__log_line(format, UVHTTP_LOG_LEVEL_WARN, text, "", uvhttp__log_now_ns(), batch + out.size);
 }
 
 static const char *lines_were(uint64_t count) {

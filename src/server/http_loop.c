@@ -36,6 +36,7 @@ static int on_loop_start(uvhttp__tcp_loop_t *loop) {
             return UVHTTP_E_NOMEM;
         }
     }
+    http->traced = service->traced;
     uvhttp__histogram_init(&http->response_time);
     loop->user = http;
     uvhttp__calls_open(http);

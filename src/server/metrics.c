@@ -21,6 +21,12 @@ void uvhttp__metrics_read_counters(const uvhttp_server_t *server, uvhttp__counte
     sums->values[UVHTTP__COUNTER_work_threads] = work.threads;
     sums->values[UVHTTP__COUNTER_work_running] = work.running;
     sums->values[UVHTTP__COUNTER_work_waiting] = work.waiting;
+    if (!server->tracer) return;
+    uvhttp__exporter_stats_t spans;
+    uvhttp__tracer_read(server->tracer, &spans);
+    sums->values[UVHTTP__COUNTER_trace_spans_exported] = spans.exported;
+    sums->values[UVHTTP__COUNTER_trace_spans_failed] = spans.failed;
+    sums->values[UVHTTP__COUNTER_trace_export_retries] = spans.retries;
 }
 
 static void read_queue_times(const uvhttp_server_t *server, uvhttp_metrics_t *metrics) {

@@ -73,6 +73,20 @@ static int make_pool(uvhttp_server_t *server) {
     return server->service.work ? UVHTTP_OK : UVHTTP_E_NOMEM;
 }
 
+/* Outermost, and before any middleware of the application. */
+static int make_tracer(uvhttp_server_t *server) {
+    const uvhttp_server_config_t *config = &server->service.config;
+    if (!uvhttp__tracer_wanted(config)) return UVHTTP_OK;
+    server->service.traced = true;
+    int status = uvhttp__tracer_new(config, &server->tracer);
+    if (status != UVHTTP_OK) {
+        UVHTTP_LOG_ERROR("http: configuration: trace_endpoint is \"%.300s\": %s", config->trace_endpoint,
+                         uvhttp_error_message(status));
+        return status;
+    }
+    return uvhttp__group_use(uvhttp__router_root(server->service.router), uvhttp__tracer_middleware(server->tracer));
+}
+
 uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
     char message[256];
     uvhttp_server_t *server = uvhttp__calloc(1, sizeof *server);
@@ -91,8 +105,10 @@ uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
     server->service.router = uvhttp__router_new();
     if (!server->service.router || make_pool(server) != UVHTTP_OK || make_tcp_server(server) != UVHTTP_OK) goto fail;
     uvhttp__router_set_owner(server->service.router, server);
+    if (make_tracer(server) != UVHTTP_OK) goto fail;
     return server;
 fail:
+    uvhttp__tcp_server_free(server->tcp_server);
     uvhttp__work_free(server->service.work);
     uvhttp__router_free(server->service.router);
     uvhttp__free(server);

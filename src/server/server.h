@@ -8,10 +8,12 @@
 #include "exchange/service.h"
 #include "server/process.h"
 #include "server/reload.h"
+#include "trace/tracer.h"
 
 struct uvhttp_server {
     uvhttp__service_t service; /* first */
     uvhttp__tcp_server_t *tcp_server;
+    uvhttp__tracer_t *tracer;                /* of the outermost middleware, which frees it; NULL: none */
     struct uvhttp__ws_registry *ws_registry; /* NULL: no WebSocket route */
     void (*ws_registry_release)(struct uvhttp__ws_registry *registry);
     void (*on_stopped)(uvhttp_server_t *server, void *user);

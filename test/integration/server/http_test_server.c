@@ -26,6 +26,7 @@
 #include "middleware.h"
 #include "routes.h"
 #include "tls.h"
+#include "trace.h"
 #include "trickle.h"
 #include "worker.h"
 
@@ -97,6 +98,7 @@ int main(int argc, char **argv) {
     add_worker_routes(server);
     add_group_routes(server);
     add_interim_routes(server);
+    add_trace_routes(server);
     add_costly_routes(server);
     tls_routes(server);
     trickle_route(server);

@@ -38,9 +38,9 @@ static void test_urls_name_an_address_and_a_target(void **state) {
         assert_int_equal(uvhttp__client_url_parse(uvhttp__str_from(goods[i].text), &url), UVHTTP_OK);
         assert_int_equal(uvhttp__client_url_address(&url, address, sizeof address), UVHTTP_OK);
         assert_string_equal(address, goods[i].address);
-        size_t size = uvhttp__client_write_head(&request, &url, NULL);
+        size_t size = uvhttp__client_write_head(&request, &url, NULL, NULL);
         assert_true(size < sizeof head);
-        assert_int_equal(uvhttp__client_write_head(&request, &url, head), size);
+        assert_int_equal(uvhttp__client_write_head(&request, &url, NULL, head), size);
         size_t expected = strlen(goods[i].head);
         assert_memory_equal(head, goods[i].head, expected);
         assert_string_equal(head + expected, "Connection: close\r\n\r\n");
@@ -105,7 +105,7 @@ static void expect_head(const uvhttp_client_request_t *request, const char *expe
     char head[512] = "";
     assert_int_equal(uvhttp__client_check(request), UVHTTP_OK);
     assert_int_equal(uvhttp__client_url_parse(uvhttp__str_from(request->url), &url), UVHTTP_OK);
-    assert_true(uvhttp__client_write_head(request, &url, head) < sizeof head);
+    assert_true(uvhttp__client_write_head(request, &url, NULL, head) < sizeof head);
     assert_string_equal(head, expected);
 }
 

@@ -1,5 +1,6 @@
 #include "config/config.h"
 #include "support/http_server.h"
+#include <math.h>
 
 /* Name, smallest, largest: as include/uvhttp/server.h and the performance standard promise. */
 static const struct range {
@@ -177,6 +178,41 @@ static void test_words_are_understood_and_others_refused(void **state) {
     expect_refused("log_level", "loud", "debug, info, warn, error or none");
 }
 
+static void keep_ratio(const char *name, const char *group, const char *value, const char *expected, void *user) {
+    (void)group, (void)expected;
+    if (strcmp(name, "trace_ratio") == 0) snprintf(user, 24, "%s", value);
+}
+
+static void test_a_ratio_is_a_decimal_fraction(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *shown;
+        double ratio;
+    } good[] = {{"0", "0", 0},          {"1", "1", 1},           {"1.0", "1", 1},
+                {"0.05", "0.05", 0.05}, {"5e-2", "0.05", 0.05},  {"0.0000011", "0.000001", 0.000001},
+                {"0.5", "0.5", 0.5},    {"0.9999999", "1", 1.0}, {"0.125", "0.125", 0.125}};
+    uvhttp_server_config_t config;
+    char shown[24];
+    uvhttp_server_config_default(&config);
+    assert_true(config.trace_ratio == 1.0);
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_int_equal(uvhttp_server_config_set(&config, "trace_ratio", good[i].text, NULL, 0), UVHTTP_OK);
+        assert_true(config.trace_ratio == good[i].ratio);
+        uvhttp_server_config_fields(&config, keep_ratio, shown);
+        assert_string_equal(shown, good[i].shown);
+    }
+    static const char *const wrong[] = {"1.1", "-0", "-0.1", "+1", "", ".5", "50%", "nan", "0,5", "1e9"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        expect_refused("trace_ratio", wrong[i], "0..1, such as 0.05");
+    static const double direct[] = {-0.1, 1.1, 1e300, NAN, -INFINITY};
+    char message[256];
+    for (size_t i = 0; i < sizeof direct / sizeof *direct; i++) {
+        config.trace_ratio = direct[i];
+        assert_int_equal(uvhttp_server_config_check(&config, message, sizeof message), UVHTTP_E_CONFIG);
+        assert_non_null(strstr(message, "trace_ratio is \""));
+    }
+}
+
 static void test_unknown_names_are_refused_by_name(void **state) {
     (void)state;
     uvhttp_server_config_t config;
@@ -310,6 +346,7 @@ int main(void) {
         cmocka_unit_test(test_the_minimum_of_worker_threads_is_at_most_their_maximum),
         cmocka_unit_test(test_texts_are_copied_and_must_fit),
         cmocka_unit_test(test_words_are_understood_and_others_refused),
+        cmocka_unit_test(test_a_ratio_is_a_decimal_fraction),
         cmocka_unit_test(test_unknown_names_are_refused_by_name),
         cmocka_unit_test(test_check_and_new_refuse_what_was_written_directly),
         cmocka_unit_test(test_an_older_structure_is_read_as_long_as_it_is),

@@ -178,7 +178,7 @@ static void test_a_full_ring_drops_and_loses_nothing_else(void **state) {
             assert_true(waiting <= 65536);
             put++;
         }
-        assert_int_equal(ring->dropped, round + 1);
+        assert_int_equal(uvhttp__entry_ring_dropped(ring), round + 1);
         for (int i = 0; i < 1 + round % 30; i++) {
             const uvhttp__entry_t *entry = uvhttp__entry_ring_peek(ring);
             if (!entry) break;

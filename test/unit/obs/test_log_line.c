@@ -14,13 +14,14 @@
 #define NOW_NS UINT64_C(1767997800123456789) /* 2026-01-09T22:30:00.123456789Z */
 
 static char line[UVHTTP__LOG_LINE_MAX];
+static const char *trace_id = "";
 
 static const char *make(uvhttp_log_format_t format, const char *text, size_t size) {
     char message[UVHTTP_LOG_MESSAGE_MAX + 1];
     size_t escaped = uvhttp__log_escape(format, text, size, false, message);
     assert_true(escaped <= UVHTTP_LOG_MESSAGE_MAX);
     assert_int_equal(strlen(message), escaped);
-    size_t total = uvhttp__log_line(format, UVHTTP_LOG_LEVEL_WARN, message, NOW_NS, line);
+    size_t total = uvhttp__log_line(format, UVHTTP_LOG_LEVEL_WARN, message, trace_id, NOW_NS, line);
     assert_true(total > 1 && line[total - 1] == '\n');
     line[total - 1] = '\0';
     assert_int_equal(strlen(line), total - 1);
@@ -38,6 +39,21 @@ static void test_the_two_forms(void **state) {
                                                  "\"area\":\"io\",\"message\":\"paused\"}");
     assert_string_equal(make_json("of the application"), "{\"time\":\"2026-01-09T22:30:00.123Z\",\"level\":\"WARN\","
                                                          "\"message\":\"of the application\"}");
+}
+
+static void test_a_trace_is_named(void **state) {
+    (void)state;
+    trace_id = "4bf92f3577b34da6a3ce929d0e0e4736";
+    assert_string_equal(make(UVHTTP_LOG_FORMAT_TEXT, "paid", 4),
+                        "2026-01-09T22:30:00.123Z WARN  paid trace_id=4bf92f3577b34da6a3ce929d0e0e4736");
+    assert_string_equal(make_json("pay: paid"), "{\"time\":\"2026-01-09T22:30:00.123Z\",\"level\":\"WARN\","
+                                                "\"area\":\"pay\",\"message\":\"paid\","
+                                                "\"trace_id\":\"4bf92f3577b34da6a3ce929d0e0e4736\"}");
+    static char longest[UVHTTP_LOG_MESSAGE_MAX + 1];
+    memset(longest, 'x', sizeof longest - 1);
+    memcpy(longest, "abcdefghijklmnopqrstuvwxyz_01234: ", 34);
+    assert_non_null(strstr(make_json(longest), trace_id)); /* the longest line */
+    trace_id = "";
 }
 
 static void test_an_area_is_a_short_name_only(void **state) {
@@ -137,6 +153,7 @@ static void test_what_a_terminal_or_a_reader_would_obey_is_escaped(void **state)
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_two_forms),
+        cmocka_unit_test(test_a_trace_is_named),
         cmocka_unit_test(test_an_area_is_a_short_name_only),
         cmocka_unit_test(test_every_byte_and_every_pair_of_bytes),
         cmocka_unit_test(test_random_bytes_of_any_size),

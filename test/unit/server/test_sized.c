@@ -6,6 +6,7 @@
 
 #include "support/exchange.h"
 #include "support/http_server.h"
+#include "trace/span.h"
 
 /* What a call made of its struct. */
 typedef enum outcome { READ, REFUSED_VALUE, REFUSED_NEWER } outcome_t;
@@ -473,6 +474,14 @@ static void fill_form_file_at(void *given, size_t size) {
     assert_true(uvhttp_form_file_at_sized(form_with_a_file(), 0, given, size));
 }
 
+static void fill_trace(void *given, size_t size) {
+    const uvhttp__trace_span_t span = {
+        .record = {.context = {.trace_id = {1}, .span_id = {2}, .state = STR("a=b")}, .traced = true}};
+    exchange_request(&ex, UVHTTP_GET, STR("/"), NULL);
+    assert_int_equal(uvhttp__request_set_trace_record(&ex.req, &span.record, sizeof span), UVHTTP_OK);
+    assert_int_equal(uvhttp_request_trace_sized(&ex.req, given, size), UVHTTP_OK);
+}
+
 static void fill_multipart_event(void *given, size_t size) {
     static uvhttp_multipart_t parser;
     size_t consumed;
@@ -495,6 +504,7 @@ static const writer_t writers[] = {
     {"rate_limit_stats", fill_rate_limit_stats, sizeof(uvhttp_rate_limit_stats_t)},
     {"form_file", fill_form_file, sizeof(uvhttp_form_file_t)},
     {"form_file_at", fill_form_file_at, sizeof(uvhttp_form_file_t)},
+    {"trace", fill_trace, sizeof(uvhttp_trace_t)},
     {"multipart_event", fill_multipart_event, sizeof(uvhttp_multipart_event_t)},
 };
 
