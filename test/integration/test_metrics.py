@@ -244,3 +244,14 @@ def test_a_client_that_goes_leaves_no_active_request(serve):
     gone = [series for series in snapshot(server, "/metrics")["series"] if series["route"] == "/sleep200"]
     assert sum(series["count"] for series in gone) == 1
     assert gone[0]["status"] == 0 and gone[0]["error_type"]
+
+
+def test_the_example_prints_what_it_has_counted(serve):
+    server = serve("metrics")
+    for name in ("a", "b"):
+        assert server.get(f"/hello/{name}").body == name.encode()
+    server.get("/nowhere")
+    ended_counts = poll(lambda: counts(server, "/metrics").total() >= 3 and counts(server, "/metrics"))
+    assert ended_counts["GET", "/hello/:name", 200, version(server)] == 2
+    server.stop()
+    assert "GET /hello/:name 200: 2\nGET /metrics 200: " in server.stderr()
