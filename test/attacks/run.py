@@ -4,7 +4,7 @@ what those notice of it. By hand, on a machine that does nothing else; what CI a
 says where). Fails if an attack is not met as its row of attacks.py says, if it costs more memory than it may, if a request of the
 others fails, or if their P99 is above twice what it was in calm just before, and above 5 ms, in two rounds of at most three.
 
-    ./dev attacks [--protocol http1|tls|websocket|http2|relief] [--backend uring] [--seconds 2] [--only WORD] [--control WORD]
+    ./dev attacks [--protocol http1|tls|websocket|http2|relief|storm] [--backend uring] [--seconds 2] [--only WORD] [--control WORD]
 
 The first CPU is the server's alone. Generator and attackers share the next, on which the attackers run only when nobody else
 wants to (SCHED_IDLE): their own need of CPU, which a real attacker has on a machine of their own, is not in the P99 of the others.
@@ -17,11 +17,13 @@ import resource
 import sys
 
 import relief
+import storm
 from attack import PROTOCOLS
 from attackers import ATTACKERS, attacked
 from attacks import ATTACKS
 from servers import CLIENT_CPU, SERVER_CPU, Gone, Server, measure
 
+OTHER_TABLES = {"relief": relief.table, "storm": storm.table}
 P99_MS = 5
 # Of a loop: buffers of its own; and what it had received of all connections together before it could stop reading them
 # (read_buffer_count * read_buffer_size), which is kept, twice while it grows.
@@ -115,7 +117,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
     parser.add_argument("--backend", choices=("uring", "epoll"), help="one backend only")
-    parser.add_argument("--protocol", choices=(*PROTOCOLS, "relief"), action="append", help="these only; each takes three minutes a backend at most")
+    parser.add_argument("--protocol", choices=(*PROTOCOLS, *OTHER_TABLES), action="append", help="these only; each takes three minutes a backend at most")
     parser.add_argument("--seconds", type=int, default=2, help="of each attack")
     parser.add_argument("--only", default="", help="attacks whose name has this in it")
     parser.add_argument("--control", action="append", default=[], metavar="WORD", help="controls of attacks whose name has this in it")
@@ -129,9 +131,9 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     results = []
     for backend in [options.backend] if options.backend else ["uring", "epoll"]:
-        for protocol in options.protocol or (*PROTOCOLS, "relief"):
-            show = relief.table if protocol == "relief" else table
-            results.append(show(options, backend) if protocol == "relief" else show(options, backend, protocol))
+        for protocol in options.protocol or (*PROTOCOLS, *OTHER_TABLES):
+            show = OTHER_TABLES.get(protocol)
+            results.append(show(options, backend) if show else table(options, backend, protocol))
     sys.exit(0 if all(results) else 1)
 
 

@@ -117,5 +117,6 @@ def measure(build, server, protocol, seconds):
         "cpu": cpu,
         "p99": result["latency"]["p99"] / 1e6,
         "late": result["generator"]["late_p99_ns"] / 1e6,
+        "rate": result["latency"]["count"] / seconds,
         "failed": result["results"]["errors"]["total"] + result["results"]["unanswered"],
     }

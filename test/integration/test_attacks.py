@@ -24,6 +24,7 @@ sys.path.insert(0, str(ROOT / "test/attacks"))
 import attackers
 import relief
 import run
+import storm
 from attack import Attack
 from attacks import ATTACKS
 
@@ -177,3 +178,17 @@ def test_every_counter_of_the_table_exists():
 def test_names_of_attacks_are_unique():
     names = [(one.protocol, one.name) for one in ATTACKS]
     assert len(names) == len(set(names))
+
+
+# --- a storm of resets ---
+
+
+def test_every_reset_of_a_storm_is_counted_and_none_is_logged():
+    assert storm.count_exactly(harness.BUILD_DIR, harness.ENGINE, 1500) == []
+
+
+def test_a_reset_that_is_not_counted_is_seen():
+    before, after = {"resets_idle": 5}, {"resets_idle": 10, "resets_reading": 4}
+    assert list(storm.differences(before, after, 9, 9, 0, 0)) == []
+    assert list(storm.differences(before, after, 10, 10, 5000, 0)) == ["9 resets were counted", "5000 bytes of log"]
+    assert list(storm.differences(before, after, 8, 9, 0, 0)) == ["8 connections were accepted"]
