@@ -29,7 +29,7 @@ typedef struct uvhttp__exporter_options {
 
 /* Returns 0, UVHTTP_E_NOMEM, or what uvhttp_client_send says of such a URL; no thread runs yet. */
 int uvhttp__exporter_new(const uvhttp__exporter_options_t *options, uvhttp__exporter_t **exporter);
-/* Sends what waits, for at most two seconds, and ends the thread. NULL is allowed. */
+/* Sends what waits, during two seconds, and ends the thread. NULL is allowed. */
 void uvhttp__exporter_free(uvhttp__exporter_t *exporter);
 /* Starts the thread. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_LIMIT. One thread at a time. */
 int uvhttp__exporter_start(uvhttp__exporter_t *exporter);
