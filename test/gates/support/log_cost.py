@@ -71,6 +71,7 @@ def main():
         for name, build in builds:
             for level in ("none", "warn", "info", "debug"):
                 row(f"level {level}{name}", build, requests, level)
+        row("level warn, enable_statistics false", gate.BUILD_DIR, requests, "warn", ("--set", "enable_statistics=false"))
         for form in ("common", "combined", "json"):
             row(f"level warn, access log {form}", gate.BUILD_DIR, requests, "warn", ("--access-log", f"{form}:{directory}/{form}"))
         print("\n| a connection with one request | on its loop | all threads |\n|---|---|---|")
