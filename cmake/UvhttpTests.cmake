@@ -24,6 +24,11 @@ target_link_libraries(uvhttp_test_support PUBLIC uvhttp_unit_test)
 set_target_properties(uvhttp_test_support PROPERTIES ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test")
 
 uvhttp_programs(test_sources test/unit/*/test_*.c)
+# ThreadSanitizer is slow, and has nothing to find in one thread (test_check_dev.py looks for others).
+set(UVHTTP_ONE_THREAD "^test/unit/(config|http1|http2|message|route|websocket)/|/test_exhaustive_|^test/unit/base/test_date")
+if("thread" IN_LIST UVHTTP_SANITIZERS)
+  list(FILTER test_sources EXCLUDE REGEX "${UVHTTP_ONE_THREAD}")
+endif()
 foreach(source IN LISTS test_sources)
   string(REGEX MATCH "^test/unit/([^/]+)/test_(.+)\\.c$" ignored "${source}")
   set(target "test_${CMAKE_MATCH_1}_${CMAKE_MATCH_2}")
@@ -51,6 +56,9 @@ endforeach()
 
 # Micro benchmarks see the inside as well; they are built with the tests so that they do not rot, and run by hand.
 uvhttp_programs(micro_sources bench/micro/*.c)
+if("thread" IN_LIST UVHTTP_SANITIZERS) # nobody runs them, nor the simulation
+  set(micro_sources)
+endif()
 foreach(source IN LISTS micro_sources)
   get_filename_component(target "${source}" NAME_WE)
   add_executable(${target} "${source}")
@@ -154,6 +162,7 @@ target_link_libraries(request_streams PRIVATE uvhttp_inside)
 set_target_properties(hpack_stories frame_sequences request_streams PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test/bin")
 
 # The simulation wants everything. With link-time optimisation the linker sees the calls too late to put others in their place.
-if(UVHTTP_HAVE_COROUTINES AND BUILD_WITH_STATIC AND BUILD_WITH_MIDDLEWARE AND BUILD_WITH_WEBSOCKET AND NOT UVHTTP_LTO)
+if(UVHTTP_HAVE_COROUTINES AND BUILD_WITH_STATIC AND BUILD_WITH_MIDDLEWARE AND BUILD_WITH_WEBSOCKET AND NOT UVHTTP_LTO
+   AND NOT "thread" IN_LIST UVHTTP_SANITIZERS)
   add_subdirectory("${PROJECT_SOURCE_DIR}/test/sim" "${PROJECT_BINARY_DIR}/sim")
 endif()

@@ -1,4 +1,6 @@
 """Owns: the fixtures. UVHTTP_ENGINE and UVHTTP_BUILD_DIR are set by ./dev test."""
+import collections
+
 import pytest
 
 import harness
@@ -24,6 +26,25 @@ def engine(tmp_path_factory):
     server.stop()
     if " on io_uring " not in server.stderr():
         pytest.skip(server.stderr().splitlines()[0])
+
+
+# Those that wait most in real time: started last, one of them would keep a run waiting for it alone.
+FIRST = ("timeouts", "http2", "static", "websocket", "tls", "events", "drain", "http2_frames", "tls_abuse", "limits", "load", "load_results",
+         "coroutine_many")  # fmt: skip
+
+
+def place_of(path, count):
+    name = path.stem.removeprefix("test_")
+    return FIRST.index(name) if name in FIRST else len(FIRST), -count, name
+
+
+def pytest_collection_modifyitems(items):
+    """Files in the order in which workers take them; the tests of a file stay together and in their order."""
+    for item in items:
+        if item.get_closest_marker("serial") and "mark.serial" not in item.path.read_text():
+            raise pytest.UsageError(f"{item.nodeid} is marked serial, but not in its file: ./dev finds those by their text")
+    counts = collections.Counter(item.path for item in items)
+    items.sort(key=lambda item: place_of(item.path, counts[item.path]))
 
 
 def pytest_generate_tests(metafunc):

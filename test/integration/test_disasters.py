@@ -1,7 +1,9 @@
 """What a machine does to a server in its worst hours: a disk that is full, a Redis or an upstream that is killed, a clock that is
-set back. Requests get right bytes or a clean error meanwhile, and full service within a second of the relief."""
+set back. Requests get right bytes or a clean error meanwhile, and full service within a second of the relief: on a machine that is slow
+itself, after few requests."""
 import contextlib
 import email.utils
+import itertools
 import os
 import pathlib
 import re
@@ -26,6 +28,7 @@ from clients import pattern
 from control import Control
 
 RELIEF_SECONDS = 1.0
+RELIEF_REQUESTS = 3  # that may fail, however long the machine takes for them: without relief a hundred a second would
 LINE = re.compile(r'127\.\d+\.\d+\.\d+ - - \[[^]]+\] "(GET|POST|PUT) /\S* HTTP/1\.1" \d{3} (\d+|-)')
 TMPFS = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=256k tmpfs /mnt && exec "$@"', "sh"]
 
@@ -56,9 +59,9 @@ def ask(server, route, seed, size, method="GET", body=None):
 
 
 def served_soon(what, expected):
-    began = time.monotonic()
-    harness.poll(lambda: what() == expected, 10)
-    assert time.monotonic() - began < RELIEF_SECONDS
+    began, asked = time.monotonic(), itertools.count()
+    harness.poll(lambda: next(asked) >= 0 and what() == expected, 10)
+    assert time.monotonic() - began < RELIEF_SECONDS or next(asked) <= RELIEF_REQUESTS + 1
 
 
 # --- a full disk ---
@@ -145,12 +148,11 @@ def test_an_upstream_that_is_killed_in_the_middle_is_a_502_at_once(launch, tmp_p
         client.send(wire.request("GET", f"/client/{number}/5000"))
     harness.poll(lambda: server.sockets() >= 2 * len(clients))  # each has its own connection to the upstream
     upstream.kill()
-    began = time.monotonic()
     for client in clients:
-        assert client.response().status == 502
+        response = client.response()
+        assert response.status == 502 and "TIMEOUT" not in response.text, "not at once"
         assert client.get("/copy/9/100").body == pattern(9, 100)
         client.close()
-    assert time.monotonic() - began < RELIEF_SECONDS
     assert ask(server, "client", 2, 5000) == 502
     launch(address=address)
     served_soon(lambda: ask(server, "client", 3, 5000), 200)

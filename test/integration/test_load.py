@@ -51,19 +51,27 @@ def test_a_run_of_time_ends_in_time_without_its_warm_up(target):
 @pytest.mark.parametrize("rate", [[], ["-R", 200]])
 def test_a_warm_up_ends_when_the_server_is_steady(stub, rate):
     """For half a second it is slow; ten slices of 100 ms have to be alike after that, or nearly."""
-    start = time.monotonic()
 
-    def answer(path, number):
-        time.sleep(0.01 if time.monotonic() - start > 0.5 else 0.04)
-        return OK
+    def is_steady_in_time():
+        start = time.monotonic()
 
-    run = load("-w", "auto:20s", "-d", "200ms", "-c", 4, "-t", 2, *rate, stub(answer).url)
-    warmup = run.json["warmup"]
-    assert warmup["steady"] and warmup["apart"] <= 0.05
-    assert 1 <= warmup["elapsed_s"] < 20
-    assert warmup["slices"] >= 10
-    assert abs(run.elapsed_s - 0.2) < 0.001
-    assert run.requests == run.count() > 0
+        def answer(path, number):
+            time.sleep(0.01 if time.monotonic() - start > 0.5 else 0.04)
+            return OK
+
+        run = load("-w", "auto:10s", "-d", "200ms", "-c", 4, "-t", 2, *rate, stub(answer).url)
+        warmup = run.json["warmup"]
+        assert warmup["slices"] >= 10
+        assert abs(run.elapsed_s - 0.2) < 0.001
+        assert run.requests == run.count() > 0
+        if not warmup["steady"]:  # the machine is not
+            assert warmup["apart"] > 0.05 and warmup["elapsed_s"] >= 10
+            return False
+        assert warmup["apart"] <= 0.05
+        assert 1 <= warmup["elapsed_s"] < 10
+        return True
+
+    poll(is_steady_in_time, seconds=60)
 
 
 def test_a_warm_up_on_a_server_that_is_never_steady_ends_all_the_same(stub):

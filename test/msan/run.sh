@@ -16,8 +16,7 @@ for source in $sources; do echo "$source"; done |
     xargs -P "$(nproc)" -I '{}' sh -c "clang $flags $includes -c '{}' -o \"$work/objects/\$(echo '{}' | tr / _).o\""
 rm -f "$work/parsers.a"
 ar rcs "$work/parsers.a" "$work"/objects/*.o
-for target in http1_request http1_chunked http2_frames http2_head response websocket_frames; do
-    # shellcheck disable=SC2086 # words on purpose
-    clang $flags -fsanitize=fuzzer $includes "test/fuzz/fuzz_$target.c" "$work/parsers.a" -o "$work/fuzz_$target"
-    sh test/tools/fuzz_one.sh "$work/fuzz_$target" "$seconds"
-done
+# Each is linked and run by one process: it has one thread.
+for target in http1_request http1_chunked http2_frames http2_head response websocket_frames; do echo "$target"; done |
+    xargs -P "$(nproc)" -I '{}' sh -c "clang $flags -fsanitize=fuzzer $includes test/fuzz/fuzz_{}.c \"$work/parsers.a\" -o \"$work/fuzz_{}\" &&
+        sh test/tools/fuzz_one.sh \"$work/fuzz_{}\" \"$seconds\""

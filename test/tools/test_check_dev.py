@@ -8,6 +8,8 @@ import unittest
 
 from source_text import ROOT
 
+# What starts one in a unit test, by itself or in a helper of test/unit/support/.
+OTHER_THREADS = re.compile(r"\b(pthread_create|uv_thread_create|uvhttp__work_new|server_start|server_dial|serving_\w+|fake_server_start|uvhttp_server_run)\b")
 SYSTEM = ("sh", "dirname", "cat", "awk", "nproc", "env", "mkdir", "rm")
 PURPOSES = ("build", "test", "bench", "compare", "peers", "aarch64", "analyze", "attacks", "autobahn", "browser", "coverage", "h2spec",
             "ktls", "prometheus", "redbot", "tls-scan", "torture")  # fmt: skip
@@ -114,6 +116,16 @@ class SetupTest(unittest.TestCase):
             work = re.search(r"\b(cmake|build \w+|install_tool|prepare_\w+|run_step)\b", body)
             if work and name != "command_setup":
                 self.assertIn("command_setup", body[: work.start()], name)
+
+
+class ThreadsTest(unittest.TestCase):
+    def test_what_thread_sanitizer_is_spared_has_one_thread(self):
+        text = (ROOT / "cmake/UvhttpTests.cmake").read_text(encoding="utf-8")
+        spared = re.compile(re.search(r'UVHTTP_ONE_THREAD "(.*)"', text)[1])
+        sources = [path for path in sorted(ROOT.glob("test/unit/*/test_*.c")) if spared.search(path.relative_to(ROOT).as_posix())]
+        self.assertGreater(len(sources), 40)
+        for path in sources:
+            self.assertIsNone(OTHER_THREADS.search(path.read_text(encoding="utf-8")), path)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@
 #include "support/streaming.h"
 
 #define POST(path, more) "POST " path " HTTP/1.1\r\nHost: a\r\n" more "\r\n"
-#define QUEUE_MS 250 /* a thread that is free takes a job sooner, on a loaded machine, too */
+#define QUEUE_MS 250
+#define TRIES 100 /* for a thread that is free and does not take a request within QUEUE_MS: a loaded machine */
 #define CHUNKED "Transfer-Encoding: chunked\r\n"
 
 /* Stands in front of the C library's: a file system that has no files without a name. */
@@ -33,7 +34,7 @@ int open(const char *path, int flags, ...) {
 
 static struct {
     sem_t inside, go_on;
-    atomic_int handled, pieces, dones, aborted;
+    atomic_int handled, blocked, pieces, dones, aborted;
 } worked;
 
 static void reset_worked(void) {
@@ -90,6 +91,7 @@ static void read_in_coroutine(uvhttp_request_t *req, uvhttp_response_t *res, voi
 
 static void block(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
+    atomic_fetch_add(&worked.blocked, 1);
     sem_post(&worked.inside);
     sem_wait(&worked.go_on);
     uvhttp_response_text(res, 200, "done");
@@ -97,7 +99,7 @@ static void block(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 
 static const char *text_of(size_t bytes) {
     static char data[1 << 20];
-    for (size_t i = 0; i < sizeof data; i++) data[i] = (char)('a' + i * 7 % 23);
+    for (size_t i = 0; !data[sizeof data - 1]; i++) data[i] = (char)('a' + i * 7 % 23);
     assert_true(bytes <= sizeof data);
     return data;
 }
@@ -245,14 +247,44 @@ static void test_live_bodies_leave_a_share_of_the_threads(void **state) {
     for (int i = 0; i < 3; i++) close(fds[i]);
 }
 
+/* Returns the connection of a request that has its thread. */
+static int ask_until_it_runs(const serving_t *serving, const char *request, const atomic_int *handled) {
+    int before = atomic_load(handled);
+    for (int tries = 0; tries < TRIES; tries++) {
+        int fd = client_ask(serving, request);
+        WAIT_UNTIL(atomic_load(handled) > before || wait_fd(fd, POLLIN, 0));
+        if (atomic_load(handled) > before) return fd;
+        expect_status(fd, 503, true);
+        close(fd);
+    }
+    fail_msg("no thread takes it");
+    return -1;
+}
+
+static int block_a_thread(const serving_t *serving) {
+    int fd = ask_until_it_runs(serving, GET("/block"), &worked.blocked);
+    wait_inside();
+    return fd;
+}
+
+static void expect_hello_from_a_thread(const serving_t *serving) {
+    int fd = client_connect(serving->port);
+    for (int tries = 0, status = 503; status != 200; tries++) {
+        assert_true(tries < TRIES && status == 503);
+        client_send_text(fd, GET("/short"));
+        status = client_read(fd)->status;
+    }
+    close(fd);
+}
+
 static void test_who_waits_too_long_for_a_thread_gets_503(void **state) {
     serving_t *serving = *state;
     serving->config.worker_threads = 1;
     serving->config.worker_queue_timeout_ms = QUEUE_MS;
     serving->config.spool_memory = 4096;
     start(state);
-    int busy = client_ask(serving, GET("/block"));
-    wait_inside();
+    int busy = block_a_thread(serving);
+    uint64_t before = counter(serving, "work_queue_timeouts");
     int fd = client_ask(serving, GET("/short"));
     expect_status(fd, 503, true);
     client_send_text(fd, GET("/short") GET("/short")); /* the connection continues */
@@ -265,29 +297,26 @@ static void test_who_waits_too_long_for_a_thread_gets_503(void **state) {
     client_send(fd, text_of(5000), 5000);
     expect_status(fd, 503, true);
     close(fd);
-    assert_int_equal(counter(serving, "work_queue_timeouts"), 5);
+    assert_int_equal(counter(serving, "work_queue_timeouts"), before + 5);
     sem_post(&worked.go_on);
     assert_string_equal(client_read(busy)->body, "done");
     close(busy);
-    fd = client_connect(serving->port); /* and that runs longer than it may wait is nothing to refuse */
-    client_send_text(fd, GET("/block"));
-    wait_inside();
+    busy = block_a_thread(serving); /* and that runs longer than it may wait is nothing to refuse */
     nanosleep(&(struct timespec){.tv_nsec = (QUEUE_MS + 50) * 1000000L}, NULL);
     sem_post(&worked.go_on);
-    assert_string_equal(client_read(fd)->body, "done");
-    close(fd);
-    ask_short(serving);
+    assert_string_equal(client_read(busy)->body, "done");
+    close(busy);
+    expect_hello_from_a_thread(serving);
 }
 
 /* The time that a request may wait for its thread says nothing of how long that waits for a live body (seed 153 of the
  * simulation). */
 static void test_a_thread_waits_for_a_live_body_as_long_as_it_wants(void **state) {
     serving_t *serving = *state;
-    serving->config.worker_queue_timeout_ms = 500;
+    serving->config.worker_queue_timeout_ms = QUEUE_MS;
     start(state);
-    int fd = client_connect(serving->port);
-    send_head(fd, "/live", 6);
-    nanosleep(&(struct timespec){.tv_nsec = 600 * 1000000L}, NULL);
+    int fd = ask_until_it_runs(serving, POST("/live", "Content-Length: 6\r\n"), &worked.handled);
+    nanosleep(&(struct timespec){.tv_nsec = (QUEUE_MS + 50) * 1000000L}, NULL);
     client_send(fd, text_of(6), 6);
     expect_sum(fd, 6, "");
     close(fd);
@@ -300,21 +329,20 @@ static void test_slow_readers_keep_nobody_waiting(void **state) {
     serving_t *serving = *state;
     serving->config.worker_threads = READERS;
     serving->config.worker_queue_timeout_ms = QUEUE_MS;
-    serving->config.rate_grace = 1;
+    serving->config.rate_grace = 2; /* QUEUE_MS has passed long before */
     serving->config.min_send_rate = 1 << 20;
     start(state);
     int fds[READERS];
-    for (int i = 0; i < READERS; i++) fds[i] = client_ask(serving, GET("/write"));
-    WAIT_UNTIL(atomic_load(&worked.handled) == READERS);
+    for (int i = 0; i < READERS; i++) fds[i] = ask_until_it_runs(serving, GET("/write"), &worked.handled);
+    uint64_t before = counter(serving, "work_queue_timeouts");
     int fd = client_ask(serving, GET("/short"));
     expect_status(fd, 503, true);
     client_send_text(fd, GET("/loop"));
     expect_hello(fd);
-    assert_int_equal(counter(serving, "work_queue_timeouts"), 1);
-    WAIT_UNTIL(atomic_load(&worked.aborted) == READERS);
-    client_send_text(fd, GET("/short"));
-    expect_hello(fd);
+    assert_int_equal(counter(serving, "work_queue_timeouts"), before + 1);
     close(fd);
+    WAIT_UNTIL(atomic_load(&worked.aborted) == READERS);
+    expect_hello_from_a_thread(serving);
     for (int i = 0; i < READERS; i++) close(fds[i]);
 }
 

@@ -99,11 +99,11 @@ void client_receive(int fd, void *data, size_t size) {
 void client_expect(int fd, const void *data, size_t size) {
     char *got = malloc(size);
     client_receive(fd, got, size);
-    for (size_t i = 0; i < size; i++) {
-        if (got[i] != ((const char *)data)[i]) {
-            free(got);
-            fail_msg("client: byte %zu of %zu differs", i, size);
-        }
+    if (memcmp(got, data, size) != 0) { /* megabytes: not byte by byte under ThreadSanitizer */
+        size_t i = 0;
+        while (got[i] == ((const char *)data)[i]) i++;
+        free(got);
+        fail_msg("client: byte %zu of %zu differs", i, size);
     }
     free(got);
 }
@@ -155,6 +155,11 @@ char pattern_at(uint64_t i) {
 
 char *pattern_new(size_t size) {
     char *data = malloc(size);
-    for (size_t i = 0; i < size; i++) data[i] = pattern_at(i);
+    char piece[4096]; /* ThreadSanitizer looks at each byte that is written elsewhere */
+    for (size_t at = 0, now; at < size; at += now) {
+        now = size - at < sizeof piece ? size - at : sizeof piece;
+        for (size_t i = 0; i < now; i++) piece[i] = pattern_at(at + i);
+        memcpy(data + at, piece, now);
+    }
     return data;
 }
