@@ -303,6 +303,7 @@ static void add_routes(uvhttp_server_t *server, const settings_t *settings) {
     uvhttp_delete(server, "/api", delete_api, NULL);
     uvhttp_get(server, "/count", count_visit, &visits);
     uvhttp_get(server, "/counters", get_counters, server);
+    uvhttp_metrics_route(server, "/metrics");
     uvhttp_route(server, UVHTTP_GET, "/count/worker", count_visit, &visits, UVHTTP_EXEC_WORKER);
     uvhttp_get(server, "/config", get_config, &in_force);
     uvhttp_get(server, "/sleep200", wait_on_loop, NULL);

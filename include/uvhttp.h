@@ -12,6 +12,7 @@
 #include <uvhttp/form.h>
 #include <uvhttp/log.h>
 #include <uvhttp/method.h>
+#include <uvhttp/metrics.h>
 #include <uvhttp/proxy.h>
 #include <uvhttp/request.h>
 #include <uvhttp/response.h>

@@ -13,7 +13,7 @@ from uvhttp_bench.exits import BenchError
 
 # As cmake/write_build_identity.cmake, which puts the same hash into the binary.
 FOLDERS = ("cmake", "examples", "include", "src", "tools")
-SUFFIXES = (".c", ".cmake", ".cpp", ".h", ".hpp", ".in", ".map")
+SUFFIXES = (".c", ".cmake", ".cpp", ".h", ".hpp", ".html", ".in", ".map")
 FILES = ("CMakeLists.txt", "CMakePresets.json")
 # What measures: the program, the sources of the servers and loops that it builds itself, and of what slows a server down.
 HARNESS = ("limits", "micro", "peers", "self_check", "uvhttp_bench")

@@ -185,6 +185,12 @@ typedef struct uvhttp_server_config {
     uint32_t http2_resets_max; /**< resets of open requests on one connection, by either side, minus completed
                                   responses, 1..1,000,000; default 200; above: the connection is closed */
 
+    /* Metrics (metrics.h, docs/guide/metrics.md). */
+    bool metrics; /**< count requests by route, method, status, protocol, scheme and error; default false. Counters and
+                     the response-time histogram are kept in any case */
+    uint32_t metrics_series_max; /**< combinations of those on each loop, 1..65535; default 1000. Further requests are
+                                    counted together (metrics_series_overflows). A combination takes 500 bytes */
+
     /* The admin listener (docs/guide/admin.md). */
     char admin[UVHTTP_CONFIG_TEXT_SIZE]; /**< address of the admin listener: dashboard, metrics, health and control.
                                             "host:port" or "unix:/path"; "" (default): none. A Unix socket is created

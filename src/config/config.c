@@ -1,4 +1,4 @@
-/* Owns: the configuration: defaults, ranges, and setting fields by name. One table serves all three. */
+/* Owns: the configuration: defaults and ranges of its fields. One table serves all its sources. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -127,6 +127,8 @@ static const field_t fields[] = {
     BYTES(http2_connection_window, 1 << 20, 65535, 1 << 20),
     BYTES64(http2_connection_memory_max, 1 << 20, 65536, UINT32_MAX),
     NUMBER(http2_resets_max, 200, 1, 1000000),
+    SWITCH(metrics, false),
+    NUMBER(metrics_series_max, 1000, 1, 65535),
     {"admin", TEXT, AT(admin), 0, 0, 0, .unit = "host:port, or unix:/path"},
     {"admin_token", TEXT, AT(admin_token), 0, 0, 0, .unit = "text of at most 1023 bytes", .secret = true},
 };
@@ -414,27 +416,6 @@ int uvhttp__config_check_size(const uvhttp_server_config_t *config, char *messag
 }
 
 /* --- public --- */
-
-int uvhttp_server_config_set(uvhttp_server_config_t *config, const char *name, const char *value, char *message,
-                             size_t size) {
-    if (!config || !name || !value) return UVHTTP_E_INVALID;
-    uvhttp__nearest_t nearest = uvhttp__nearest(name);
-    for (size_t i = 0; i < FIELD_COUNT; i++) {
-        if (!has(config, &fields[i])) continue;
-        if (strcmp(fields[i].name, name) != 0) {
-            uvhttp__nearest_offer(&nearest, fields[i].name);
-            continue;
-        }
-        int status = uvhttp__config_assign(config, i, name, value, message, size);
-        if (status == UVHTTP_OK) uvhttp__config_set_origin(config, i, UVHTTP_CONFIG_FROM_OPTION, 0);
-        return status;
-    }
-    char shown[UVHTTP__CONFIG_SHOWN_SIZE], hint[UVHTTP__NEAREST_HINT_SIZE];
-    if (message && size > 0)
-        snprintf(message, size, "%s: there is no such configuration field%s", uvhttp__config_shown(name, shown),
-                 uvhttp__nearest_hint(&nearest, hint));
-    return UVHTTP_E_CONFIG;
-}
 
 int uvhttp_server_config_check(const uvhttp_server_config_t *config, char *message, size_t size) {
     if (!config) return UVHTTP_E_INVALID;

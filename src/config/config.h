@@ -38,13 +38,12 @@ int uvhttp__config_check_size(const uvhttp_server_config_t *config, char *messag
 
 /* --- where values come from (config_origin.c) --- */
 
-/* The index-th field of *config has been set. line: in the file of uvhttp__config_set_file; 0: none. */
-void uvhttp__config_set_origin(uvhttp_server_config_t *config, size_t index, uvhttp_config_source_t source,
-                               size_t line);
+/* The index-th field of *config has been set, from anything but a file. */
+void uvhttp__config_set_origin(uvhttp_server_config_t *config, size_t index, uvhttp_config_source_t source);
+/* ... from this line of this file. */
+void uvhttp__config_set_origin_line(uvhttp_server_config_t *config, size_t index, const char *path, size_t line);
 /* The same of the field with this name. */
 void uvhttp__config_set_origin_of(uvhttp_server_config_t *config, const char *name, uvhttp_config_source_t source);
-/* Further origins are lines of this file. */
-void uvhttp__config_set_file(uvhttp_server_config_t *config, const char *path);
 /* The environment variable of a field. variable: UVHTTP__CONFIG_VARIABLE_SIZE bytes. */
 #define UVHTTP__CONFIG_VARIABLE_SIZE 80
 const char *uvhttp__config_variable(const char *name, char *variable);

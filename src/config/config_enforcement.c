@@ -7,7 +7,7 @@ static const struct {
     const char *name, *enforced_by;
 } rows[] = {
     {"io_threads", "the start makes so many loop threads"},
-    {"engine", "the start chooses the I/O backend; the log and the admin page state the reason"},
+    {"engine", "the start chooses the I/O backend, and the log states the reason"},
     {"max_connections", "accept: the longest idle connection is closed, else clients wait in the backlog; "
                         "connections_evicted, connections_waited"},
     {"backlog", "the kernel: net.core.somaxconn limits it too"},
@@ -47,9 +47,9 @@ static const struct {
     {"coroutine_stack_size", "a guard page ends the process at an overflow; coroutine_stack_used_max"},
     {"coroutines_max", "the exchange: 503; coroutines_refused"},
     {"drain_idle_ms", "a timer per connection while the server drains"},
-    {"tls_certificate", "TLS listeners; read at the start and in a reload"},
-    {"tls_key", "TLS listeners; read at the start and in a reload"},
-    {"tls_ocsp", "TLS listeners; read at the start and in a reload"},
+    {"tls_certificate", "TLS listeners, which read it at the start and in a reload"},
+    {"tls_key", "TLS listeners, which read it at the start and in a reload"},
+    {"tls_ocsp", "TLS listeners, which read it at the start and in a reload"},
     {"tls_client_ca", "the TLS handshake: a client's certificate is refused"},
     {"tls_client_crl", "the TLS handshake: a revoked certificate is refused"},
     {"tls_clients", "the TLS handshake: a client without a valid certificate is refused"},
@@ -78,6 +78,8 @@ static const struct {
     {"http2_connection_window", "HTTP/2 flow control; http2_windows_exceeded"},
     {"http2_connection_memory_max", "HTTP/2: requests are refused, then the connection ends; http2_memory_exceeded"},
     {"http2_resets_max", "HTTP/2: the connection ends; http2_reset_floods"},
+    {"metrics", "the end of a request is counted by its attributes"},
+    {"metrics_series_max", "each loop: further requests are counted together; metrics_series_overflows"},
     {"admin", "the start opens a listener of its own"},
     {"admin_token", "the admin listener: 401"},
 };

@@ -46,7 +46,7 @@ int uvhttp_server_config_env(uvhttp_server_config_t *config, char *message, size
         const char *value = getenv(variable);
         if (!value || !*value) continue;
         if (uvhttp__config_assign(&made, i, variable, value, problem, sizeof problem) == UVHTTP_OK)
-            uvhttp__config_set_origin(&made, i, UVHTTP_CONFIG_FROM_ENVIRONMENT, 0);
+            uvhttp__config_set_origin(&made, i, UVHTTP_CONFIG_FROM_ENVIRONMENT);
         else
             uvhttp__problems_add(&problems, "environment: %s", problem);
     }

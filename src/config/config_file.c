@@ -188,7 +188,7 @@ static void take_value(loader_t *loader, size_t index) {
         else if (strlen(text_of(event)) != event->data.scalar.length)
             snprintf(what, sizeof what, "%s has a NUL in it: expected %s", name, expected);
         else if (uvhttp__config_assign(&loader->config, index, name, text_of(event), what, sizeof what) == UVHTTP_OK)
-            uvhttp__config_set_origin(&loader->config, index, UVHTTP_CONFIG_FROM_FILE, at.line + 1);
+            uvhttp__config_set_origin_line(&loader->config, index, loader->path, at.line + 1);
     } else if (event->type == YAML_SEQUENCE_START_EVENT || event->type == YAML_MAPPING_START_EVENT) {
         snprintf(what, sizeof what, "%s is a %s: expected %s", name,
                  event->type == YAML_MAPPING_START_EVENT ? "mapping" : "list", expected);
@@ -318,7 +318,6 @@ int uvhttp_server_config_load_with(uvhttp_server_config_t *config, const char *p
     if (status != UVHTTP_OK) return status;
     loader_t loader = {.path = path, .own = own, .problems = uvhttp__problems(message, size)};
     memcpy(&loader.config, config, config->struct_size);
-    uvhttp__config_set_file(&loader.config, path);
     loader.text = uvhttp__malloc(FILE_SIZE_MAX + 1);
     status = loader.text ? read_file(&loader) : UVHTTP_E_NOMEM;
     if (status == UVHTTP_OK && loader.size > FILE_SIZE_MAX) {

@@ -32,28 +32,36 @@ static uint32_t hash_of(const uvhttp_server_config_t *config, size_t index) {
     return hash;
 }
 
-void uvhttp__config_set_origin(uvhttp_server_config_t *config, size_t index, uvhttp_config_source_t source,
-                               size_t line) {
-    if (!has_origins(config)) return;
+static void set_origin(uvhttp_server_config_t *config, size_t index, uvhttp_config_source_t source, size_t line) {
     config->origins.fields[index].value = hash_of(config, index);
     config->origins.fields[index].line = (uint16_t)(line <= UINT16_MAX ? line : 0);
     config->origins.fields[index].source = (uint16_t)source;
+}
+
+void uvhttp__config_set_origin(uvhttp_server_config_t *config, size_t index, uvhttp_config_source_t source) {
+    if (has_origins(config)) set_origin(config, index, source, 0);
 }
 
 void uvhttp__config_set_origin_of(uvhttp_server_config_t *config, const char *name, uvhttp_config_source_t source) {
     const char *group, *own;
     for (size_t i = 0; i < UVHTTP__CONFIG_FIELDS_MAX; i++)
         if ((own = uvhttp__config_name(config, i, &group)) && strcmp(own, name) == 0)
-            uvhttp__config_set_origin(config, i, source, 0);
+            uvhttp__config_set_origin(config, i, source);
 }
 
 /* Lines of a file that was loaded before would look like lines of this one. */
-void uvhttp__config_set_file(uvhttp_server_config_t *config, const char *path) {
+static void change_file(uvhttp_config_origins_t *origins, const char *path) {
+    for (size_t i = 0; i < UVHTTP__CONFIG_FIELDS_MAX; i++) origins->fields[i].line = 0;
+    memset(origins->file, 0, sizeof origins->file);
+    memcpy(origins->file, path, strlen(path));
+}
+
+void uvhttp__config_set_origin_line(uvhttp_server_config_t *config, size_t index, const char *path, size_t line) {
     if (!has_origins(config)) return;
-    for (size_t i = 0; i < UVHTTP__CONFIG_FIELDS_MAX; i++) config->origins.fields[i].line = 0;
-    memset(config->origins.file, 0, sizeof config->origins.file);
     size_t size = strlen(path), capacity = sizeof config->origins.file - 1;
-    memcpy(config->origins.file, size > capacity ? path + size - capacity : path, size > capacity ? capacity : size);
+    if (size > capacity) path += size - capacity; /* its end says more */
+    if (strcmp(config->origins.file, path) != 0) change_file(&config->origins, path);
+    set_origin(config, index, UVHTTP_CONFIG_FROM_FILE, line);
 }
 
 static bool is_initial(const uvhttp_server_config_t *config, const uvhttp_server_config_t *initial, size_t index) {

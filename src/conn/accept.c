@@ -9,6 +9,7 @@
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
+#include "conn/inspect.h"
 #include "conn/tcp_server_internal.h"
 
 /* The array of listeners of an attached server has its final size from the start, because listeners must not move. */
@@ -116,6 +117,7 @@ int uvhttp__tcp_server_listen(uvhttp__tcp_server_t *tcp_server, const char *addr
     tcp_server->fds = fds;
     for (uint32_t i = 0; i < count; i++) fds[address_index * count + i] = -1;
     endpoint.congestion_control = tcp_server->options.congestion_control;
+    endpoint.private_path = tcp_server->options.private_paths;
     status = open_sockets(&endpoint, (int)tcp_server->options.backlog, &fds[address_index * count], count);
     if (status != UVHTTP_OK) {
         status = fail_to_open(tcp_server, address, status, &endpoint);
@@ -173,6 +175,7 @@ static uvhttp__conn_t *serve(uvhttp__tcp_loop_t *loop, int fd, uint32_t address_
     conn->close_status = UVHTTP_OK;
     conn->flags = 0;
     conn->peer = NULL;
+    if (loop->tcp_server->options.keeps_ages) uvhttp__conn_keep_age(conn);
     UVHTTP_LOG_DEBUG("conn: %s accepted", uvhttp__conn_log_name(conn, (uvhttp__conn_name_t){{0}}.text));
     int status = uvhttp__conn_start(conn, address_index);
     if (conn->flags & UVHTTP__CONN_CLOSED) return NULL;

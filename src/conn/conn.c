@@ -63,7 +63,7 @@ void uvhttp__conn_finish(uvhttp__conn_t *conn) {
     if (conn->flags & UVHTTP__CONN_CHECKED) uvhttp__conn_timer_stop(conn);
 }
 
-static uvhttp__conn_phase_t phase_of(const uvhttp__conn_t *conn) {
+uvhttp__conn_phase_t uvhttp__conn_phase(const uvhttp__conn_t *conn) {
     if (conn->flags & UVHTTP__CONN_FINISHING) return UVHTTP__PHASE_CLOSING;
     if (conn->flags & (UVHTTP__CONN_PROXY | UVHTTP__CONN_HANDSHAKE)) return UVHTTP__PHASE_READING;
     if (conn->stream.flags & UVHTTP__STREAM_RESET_SENDING) return UVHTTP__PHASE_WRITING;
@@ -76,7 +76,7 @@ void uvhttp__conn_count_reset(uvhttp__conn_t *conn) {
                                        "while a response was made or sent", "while it was being closed"};
     if (!(conn->stream.flags & UVHTTP__STREAM_RESET)) return;
     uvhttp__counters_t *counters = &conn->loop->counters;
-    uvhttp__conn_phase_t phase = phase_of(conn);
+    uvhttp__conn_phase_t phase = uvhttp__conn_phase(conn);
     switch (phase) {
         case UVHTTP__PHASE_IDLE: uvhttp__counters_add(counters, resets_idle, 1); break;
         case UVHTTP__PHASE_READING: uvhttp__counters_add(counters, resets_reading, 1); break;

@@ -159,6 +159,9 @@ void uvhttp__output_check_start(uvhttp__conn_t *conn);
 /* Loop time at which the peer was last seen to take something, ms; now if nothing waits for it. */
 uint64_t uvhttp__output_moved_ms(const uvhttp__conn_t *conn);
 
+/* What its client is about. */
+uvhttp__conn_phase_t uvhttp__conn_phase(const uvhttp__conn_t *conn);
+
 /* The connection is gone for the handles of other threads; for on_closed of connections that may have been given out.
  */
 void uvhttp__conn_close_ref(uvhttp__conn_t *conn);

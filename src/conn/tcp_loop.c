@@ -1,6 +1,7 @@
 /* Owns: what the connections of a worker leave behind when they are gone: places among max_connections, and, once the
- * server stops, the end of the worker's loop. May include: io, base, obs. */
+ * server stops, the end of the worker's loop; and the CPU time of its thread. May include: io, base, obs. */
 #include <assert.h>
+#include <time.h>
 #include <uvhttp/log.h>
 
 #include "conn/tcp_server_internal.h"
@@ -45,6 +46,9 @@ void uvhttp__tcp_loop_check_done(uvhttp__tcp_loop_t *loop) {
     if (!loop->draining || loop->done || loop->listeners_open > 0 || !uvhttp__list_empty(&loop->conns)) return;
     if (loop->started && ops->is_busy && ops->is_busy(loop)) return;
     loop->done = true;
+    pthread_mutex_lock(&loop->tcp_server->stop_lock);
+    loop->reachable = false; /* messages from before are run when the loop stops; later ones would not be */
+    pthread_mutex_unlock(&loop->tcp_server->stop_lock);
     UVHTTP_LOG_INFO("%s: loop %u has drained", loop->tcp_server->options.name, loop->index);
     uvhttp__timer_stop(&loop->io->wheel, &loop->drain_timer);
     if (loop->tcp_server->uv)
@@ -65,4 +69,30 @@ void uvhttp__tcp_loop_conn_closed(uvhttp__conn_t *conn) {
     if ((left & (left - 1)) == 0)
         UVHTTP_LOG_INFO("%s: drain: %u connection%s left", loop->tcp_server->options.name, left, left == 1 ? "" : "s");
     uvhttp__tcp_loop_check_done(loop);
+}
+
+/* --- CPU time --- */
+
+static uint64_t clock_value(clockid_t clock) {
+    struct timespec time;
+    if (clock_gettime(clock, &time) != 0) return 0; /* the thread has ended meanwhile */
+    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+}
+
+void uvhttp__tcp_loop_enter(uvhttp__tcp_loop_t *loop) {
+    clockid_t clock;
+    if (pthread_getcpuclockid(pthread_self(), &clock) == 0)
+        atomic_store_explicit(&loop->cpu_clock, clock, memory_order_relaxed);
+}
+
+void uvhttp__tcp_loop_leave(uvhttp__tcp_loop_t *loop) {
+    uint64_t ns = clock_value(CLOCK_THREAD_CPUTIME_ID);
+    atomic_store_explicit(&loop->cpu_ns, ns, memory_order_relaxed);
+    atomic_store_explicit(&loop->cpu_clock, 0, memory_order_release);
+}
+
+uint64_t uvhttp__tcp_loop_cpu_ns(const uvhttp__tcp_loop_t *loop) {
+    clockid_t clock = atomic_load_explicit(&loop->cpu_clock, memory_order_acquire);
+    uint64_t ns = clock ? clock_value(clock) : 0;
+    return ns ? ns : atomic_load_explicit(&loop->cpu_ns, memory_order_relaxed);
 }

@@ -184,6 +184,7 @@ static void request_stop(uvhttp__tcp_server_t *tcp_server, int level) {
 static void loops_begin(uvhttp__tcp_server_t *tcp_server) {
     pthread_mutex_lock(&tcp_server->stop_lock);
     tcp_server->loops_ready = true;
+    for (uint32_t i = 0; i < tcp_server->loop_count; i++) tcp_server->loops[i].reachable = true;
     if (tcp_server->stop_level) post_stop(tcp_server);
     pthread_mutex_unlock(&tcp_server->stop_lock);
 }
@@ -192,6 +193,7 @@ static void loops_begin(uvhttp__tcp_server_t *tcp_server) {
 static void loops_end(uvhttp__tcp_server_t *tcp_server) {
     pthread_mutex_lock(&tcp_server->stop_lock);
     tcp_server->loops_ready = false;
+    for (uint32_t i = 0; i < tcp_server->loop_count; i++) tcp_server->loops[i].reachable = false;
     pthread_mutex_unlock(&tcp_server->stop_lock);
 }
 
@@ -277,6 +279,8 @@ static void loop_free(uvhttp__tcp_loop_t *loop) {
     uvhttp__slab_deinit(&loop->slab);
     uvhttp__free(loop->output_checks);
     loop->output_checks = NULL;
+    uvhttp__free(loop->accepted);
+    loop->accepted = NULL;
     uvhttp__free(loop->listeners);
     loop->listeners = NULL;
 }
@@ -284,7 +288,9 @@ static void loop_free(uvhttp__tcp_loop_t *loop) {
 static void *loop_run(void *arg) {
     uvhttp__tcp_loop_t *loop = arg;
     current_loop = loop->io;
+    uvhttp__tcp_loop_enter(loop);
     uvhttp__loop_run(loop->io);
+    uvhttp__tcp_loop_leave(loop);
     current_loop = NULL;
     return NULL;
 }
@@ -394,6 +400,7 @@ int uvhttp__tcp_server_attach(uvhttp__tcp_server_t *tcp_server, struct uv_loop_s
         uvhttp__tcp_server_fit_descriptors(tcp_server, false);
         tcp_server->running = true;
         attached_add(tcp_server);
+        uvhttp__tcp_loop_enter(&tcp_server->loops[0]);
         loops_begin(tcp_server);
         return UVHTTP_OK;
     }

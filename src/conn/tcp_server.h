@@ -76,8 +76,10 @@ typedef struct uvhttp__tcp_server_options {
     uint64_t write_high_watermark; /* bytes; for uvhttp_tcp_send */
     uint64_t write_queue_max;      /* bytes */
     bool install_signal_handlers;
-    bool speaks_h2;   /* connections may speak h2 (ALPN) */
-    const char *name; /* for log lines */
+    bool keeps_ages;    /* each loop remembers when its connections were accepted (inspect.h) */
+    bool private_paths; /* Unix sockets are created with mode 0600 */
+    bool speaks_h2;     /* connections may speak h2 (ALPN) */
+    const char *name;   /* for log lines */
     const uvhttp__conn_ops_t *ops;
     void *user;
 } uvhttp__tcp_server_options_t;
@@ -106,6 +108,8 @@ struct uvhttp__tcp_loop {
     uint32_t index;
     uvhttp__output_check_t *output_checks; /* rows are found by their number, which survives growing; row 0: unused */
     uint32_t output_check_count, output_check_capacity, output_check_free; /* free: the first of a list; 0: none */
+    uint32_t *accepted; /* by descriptor, if options.keeps_ages (inspect.c); NULL: none yet */
+    uint32_t accepted_capacity;
     uint64_t discard_tick; /* since when `discarded` counts, in UVHTTP__CONN_DISCARD_MS */
     uint64_t discarded;    /* bytes that came behind the end of their connection */
     uvhttp__timer_t drain_timer;
@@ -120,7 +124,10 @@ struct uvhttp__tcp_loop {
     bool cut; /* the drain deadline has passed */
     bool started;
     bool done;
+    bool reachable; /* under stop_lock: messages of uvhttp__tcp_server_post are run */
     pthread_t thread;
+    _Atomic(clockid_t) cpu_clock; /* of the thread that runs it; 0: none does */
+    _Atomic(uint64_t) cpu_ns;     /* that a thread of the past has used */
 };
 
 /* Whether it ends when what runs is done: the server stops, or this connection drains alone. */
@@ -181,6 +188,11 @@ void uvhttp__tcp_server_free(uvhttp__tcp_server_t *tcp_server);
 /* Addresses that are listened on, one after the other, separated by ", ". */
 void uvhttp__tcp_server_addresses(const uvhttp__tcp_server_t *tcp_server, char *text, size_t size);
 void uvhttp__tcp_server_counters(const uvhttp__tcp_server_t *tcp_server, uvhttp__counter_sums_t *sums);
+/* CPU time of the loop's thread, ns. Any thread. */
+uint64_t uvhttp__tcp_loop_cpu_ns(const uvhttp__tcp_loop_t *loop);
+/* The calling thread runs the loop from here on, or does so no more. */
+void uvhttp__tcp_loop_enter(uvhttp__tcp_loop_t *loop);
+void uvhttp__tcp_loop_leave(uvhttp__tcp_loop_t *loop);
 /* Returns the loop of the calling thread; of several attached servers that have not been freed, that of the last one.
  * NULL: there is none. It does not tell whether an object belongs to that loop. */
 uvhttp__loop_t *uvhttp__tcp_server_current_loop(void);

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/hot_path.h"
 #include "exchange/exchange.h"
+#include "exchange/measure.h"
 #include "exchange/origin.h"
 
 /* Enough for the open requests of one loop between iterations; more are returned to the allocator. */
@@ -121,17 +122,31 @@ static inline bool is_plain(const uvhttp__exchange_t *exchange) {
            exchange->pool->free_count < POOL_MAX;
 }
 
-UVHTTP__HOT void uvhttp__exchange_finished(uvhttp__exchange_t *exchange) {
-    if (UNLIKELY(!is_plain(exchange))) {
-        finish_any(exchange);
-        return;
-    }
+static inline void finish_plain(uvhttp__exchange_t *exchange) {
     uvhttp__http_loop_t *loop = exchange->loop;
     uvhttp__counters_response(&loop->tcp->counters, exchange->response.status);
     loop->responses_in_iteration++;
     exchange->protocol = NULL;
     uvhttp__arena_rewind(&exchange->arena);
     put_into_pool(exchange);
+}
+
+/* Apart, so that without metrics no register is saved. */
+static NOINLINE void finish_measured(uvhttp__exchange_t *exchange) {
+    uvhttp__exchange_measure(exchange);
+    if (is_plain(exchange))
+        finish_plain(exchange);
+    else
+        finish_any(exchange);
+}
+
+UVHTTP__HOT void uvhttp__exchange_finished(uvhttp__exchange_t *exchange) {
+    if (UNLIKELY(exchange->loop->metrics != NULL))
+        finish_measured(exchange);
+    else if (LIKELY(is_plain(exchange)))
+        finish_plain(exchange);
+    else
+        finish_any(exchange);
 }
 
 /* --- what it owns --- */

@@ -11,6 +11,7 @@
 #include "exchange/deadline.h"
 #include "exchange/deferred.h"
 #include "exchange/incoming.h"
+#include "exchange/measure.h"
 #include "exchange/own_response.h"
 
 /* The protocol gets the whole response, and may take its time to send it: no handle has a say any more. */
@@ -122,6 +123,7 @@ static void detach(uvhttp__exchange_t *exchange, int status) {
 }
 
 void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status) {
+    uvhttp__exchange_measure_abort(exchange, status);
     if (!exchange->receiving || exchange->incoming) uvhttp__counters_add(&exchange->loop->tcp->counters, aborted, 1);
     detach(exchange, status);
 }

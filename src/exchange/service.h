@@ -13,6 +13,7 @@
 #include "exec/work.h"
 #include "message/message.h"
 #include "obs/histogram.h"
+#include "obs/series.h"
 #include "route/router.h"
 
 typedef struct uvhttp__protocol uvhttp__protocol_t;
@@ -58,6 +59,7 @@ typedef struct uvhttp__http_loop {
             bool has_calls;
         };
     };
+    uvhttp__series_shard_t *metrics; /* NULL: config.metrics is off */
     bool timed;              /* handlers are timed one by one, to find the one that blocks: until timed_until_ms */
     bool found_in_iteration; /* ... and one was found */
     const uvhttp_route_t *last_route; /* whose handler was run last */

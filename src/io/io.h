@@ -50,6 +50,7 @@ typedef struct uvhttp__endpoint {
     socklen_t address_size; /* bytes; 0 for an inherited descriptor */
     int fd;                 /* inherited descriptor, or -1 */
     bool dual_stack;        /* IPv6 socket that takes IPv4 too */
+    bool private_path;      /* the path of a Unix socket has mode 0600 */
     bool proxy_protocol;    /* " proxy_protocol" was behind the address: that is how connections have to begin */
     const char *congestion_control; /* TCP's, of a listener: a name, or "system"; NULL or "": uvhttp__listen_socket */
 } uvhttp__endpoint_t;
@@ -59,6 +60,9 @@ int uvhttp__endpoint_parse(const char *text, uvhttp__endpoint_t *endpoint);
 
 /* Writes "127.0.0.1:8080", "[::1]:8080" or "unix:/path", terminated, into text[UVHTTP__ADDRESS_TEXT_MAX]. */
 void uvhttp__address_format(const uvhttp__address_t *address, socklen_t size, char *text);
+
+/* Whether only this machine reaches an address of IP. False for others. */
+bool uvhttp__address_is_loopback(const uvhttp__address_t *address);
 
 /* Makes a bound, listening, close-on-exec socket (or checks the inherited one). TCP: SO_REUSEADDR, TCP_NODELAY, and
  * SO_REUSEPORT if `reuse_port`, and the endpoint's congestion control; where that names none, "reno" on a loopback
@@ -298,6 +302,16 @@ typedef struct uvhttp__acknowledged {
     uint32_t bytes; /* bytes acknowledged so far, a counter that wraps; only while some are held */
 } uvhttp__acknowledged_t;
 uvhttp__acknowledged_t uvhttp__stream_acknowledged(const uvhttp__stream_t *stream);
+
+/* What the kernel knows of a TCP connection. */
+typedef struct uvhttp__kernel_facts {
+    uint64_t bytes_received; /* in order, including what is unread */
+    uint64_t bytes_acknowledged;
+    uint32_t round_trip_us;
+    uint32_t retransmits;
+} uvhttp__kernel_facts_t;
+/* Returns false for a Unix socket. One system call. */
+bool uvhttp__stream_kernel_facts(const uvhttp__stream_t *stream, uvhttp__kernel_facts_t *facts);
 
 /* Ask for on_sent when all that is queued now (or later, until then) has been handed to the kernel. */
 void uvhttp__stream_notify_sent(uvhttp__stream_t *stream);

@@ -1,5 +1,6 @@
-/* Owns: the number of bytes that a stream's peer has acknowledged. It is less than what the kernel has accepted: socket
- * buffers may hold megabytes. May include: base, obs. */
+/* Owns: what the kernel knows of a stream: the number of bytes that its peer has acknowledged, which is less than what
+ * the kernel has accepted, because socket buffers may hold megabytes; and the facts of a TCP connection. May include:
+ * base, obs. */
 #include <errno.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>
@@ -9,12 +10,26 @@
 #include "io/io.h"
 
 /* TCP counts what was acknowledged (RFC 9293 section 3.4); since Linux 4.1. */
+static bool ask(int fd, struct tcp_info *info) {
+    socklen_t size = sizeof *info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &size) != 0) return false;
+    return size >= offsetof(struct tcp_info, tcpi_bytes_received) + sizeof info->tcpi_bytes_received;
+}
+
 static bool acknowledged(int fd, uint32_t *bytes) {
     struct tcp_info info;
-    socklen_t size = sizeof info;
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
-    if (size < offsetof(struct tcp_info, tcpi_bytes_acked) + sizeof info.tcpi_bytes_acked) return false;
+    if (!ask(fd, &info)) return false;
     *bytes = (uint32_t)info.tcpi_bytes_acked;
+    return true;
+}
+
+bool uvhttp__stream_kernel_facts(const uvhttp__stream_t *stream, uvhttp__kernel_facts_t *facts) {
+    struct tcp_info info;
+    if (!ask(stream->fd, &info)) return false;
+    *facts = (uvhttp__kernel_facts_t){.bytes_received = info.tcpi_bytes_received,
+                                      .bytes_acknowledged = info.tcpi_bytes_acked,
+                                      .round_trip_us = info.tcpi_rtt,
+                                      .retransmits = info.tcpi_total_retrans};
     return true;
 }
 

@@ -217,9 +217,9 @@ static bool set_option(int fd, int level, int name, int value) {
     return setsockopt(fd, level, name, &value, sizeof value) == 0;
 }
 
-static bool is_loopback(const uvhttp__address_t *address) {
-    return address->any.sa_family == AF_INET ? ntohl(address->v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET
-                                             : IN6_IS_ADDR_LOOPBACK(&address->v6.sin6_addr);
+bool uvhttp__address_is_loopback(const uvhttp__address_t *address) {
+    if (address->any.sa_family == AF_INET) return ntohl(address->v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    return address->any.sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&address->v6.sin6_addr);
 }
 
 /* Accepted sockets inherit it. Returns 0 or UVHTTP_E_CONFIG; a Unix socket has none, which is fine. */
@@ -238,7 +238,7 @@ static bool names_congestion_control(const uvhttp__endpoint_t *endpoint) {
  * (tcp(7)); if one should not, the system's is good enough. */
 static int choose_congestion_control(int fd, const uvhttp__endpoint_t *endpoint) {
     if (names_congestion_control(endpoint)) return set_congestion_control(fd, endpoint->congestion_control);
-    if (is_loopback(&endpoint->address)) (void)set_congestion_control(fd, "reno");
+    if (uvhttp__address_is_loopback(&endpoint->address)) (void)set_congestion_control(fd, "reno");
     return UVHTTP_OK;
 }
 
@@ -259,6 +259,8 @@ static int bind_and_listen(const uvhttp__endpoint_t *endpoint, int backlog, bool
     int made = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (made < 0) return error_code(errno);
     int code = local ? UVHTTP_OK : prepare_tcp(made, endpoint, reuse_port);
+    /* bind(2) gives the path the mode of the socket, so that nobody connects before it is private. */
+    if (local && endpoint->private_path && fchmod(made, 0600) != 0) code = error_code(errno);
     if (code == 0 && bind(made, &address->any, endpoint->address_size) != 0) {
         code = error_code(errno);
         if (local && code == UVHTTP_E_ADDRESS_IN_USE && remove_stale(&address->local, endpoint->address_size)) {

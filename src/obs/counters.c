@@ -1,23 +1,30 @@
 /* Owns: reading the counters. May include: base. */
 #include "obs/counters.h"
 
-static const struct {
-    const char *name;
-    const char *help;
-} counters[UVHTTP__COUNTER_COUNT] = {
-#define COUNTER_ROW(name, help) {#name, help},
-    UVHTTP__COUNTER_MAP(COUNTER_ROW)
-#undef COUNTER_ROW
+#include <string.h>
+
+static const uvhttp__counter_row_t rows[UVHTTP__COUNTER_COUNT] = {
+#define ROW(name, type, family, labels, help) {#name, "uvhttp_" #family, labels, help, UVHTTP__COUNTER_TYPE_##type},
+    UVHTTP__COUNTER_MAP(ROW)
+#undef ROW
 };
 
-const char *uvhttp__counter_name(unsigned index) {
+const uvhttp__counter_row_t *uvhttp__counter_row(unsigned index) {
     assert(index < UVHTTP__COUNTER_COUNT);
-    return counters[index].name;
+    return &rows[index];
 }
 
-const char *uvhttp__counter_help(unsigned index) {
-    assert(index < UVHTTP__COUNTER_COUNT);
-    return counters[index].help;
+const char *uvhttp__counter_family_help(const uvhttp__counter_row_t *row) {
+    static const struct {
+        const char *family, *help;
+    } families[] = {
+#define FAMILY(family, help) {"uvhttp_" #family, help},
+        UVHTTP__COUNTER_FAMILIES(FAMILY)
+#undef FAMILY
+    };
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (strcmp(families[i].family, row->family) == 0) return families[i].help;
+    return row->help;
 }
 
 static_assert(UVHTTP__COUNTER_responses_5xx == UVHTTP__COUNTER_responses_1xx + 4, "the classes stand in order");

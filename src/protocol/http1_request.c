@@ -94,6 +94,7 @@ void uvhttp__session_refuse_head(uvhttp__session_t *session, const char *data, s
         uvhttp__conn_close(&session->conn, UVHTTP_E_NOMEM);
         return;
     }
+    uvhttp__counters_add(counters_of(session), requests_faulty_head, 1);
     uvhttp__http1_headless(&stream->exchange, data, size);
     uvhttp__exchange_refuse(&stream->exchange, code);
 }

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/hot_path.h"
+#include "exchange/measure.h"
 #include "protocol/http2_connection.h"
 
 static uvhttp__counters_t *counters_of(const uvhttp__http2_connection_t *connection) {
@@ -184,6 +185,12 @@ static void drop(uvhttp__http2_carrier_t *carrier, uvhttp__http2_error_t error) 
     uvhttp__http2_release(&connection->core, stream);
 }
 
+/* The same of one that was counted. */
+static void drop_request(uvhttp__http2_carrier_t *carrier) {
+    uvhttp__exchange_measure_abort(&carrier->exchange, UVHTTP_E_NOMEM);
+    drop(carrier, UVHTTP__HTTP2_REFUSED_STREAM);
+}
+
 /* A head that was read, but is not served. */
 static void refuse_head(uvhttp__http2_carrier_t *carrier, int code) {
     uvhttp__exchange_t *exchange = &carrier->exchange;
@@ -191,6 +198,7 @@ static void refuse_head(uvhttp__http2_carrier_t *carrier, int code) {
     req->base = carrier->connection->of_loop->scratch;
     exchange->borrowed = true;
     exchange->cursor = (uvhttp__middleware_cursor_t){.chain = NULL};
+    uvhttp__counters_add(counters_of(carrier->connection), requests_faulty_head, 1);
     if (req->head.path.size > 0 && uvhttp__request_decode_path(req) != UVHTTP_OK) req->head.path.size = 0;
     uvhttp__exchange_refuse(exchange, code);
 }
@@ -234,7 +242,7 @@ static inline bool charge(uvhttp__http2_connection_t *connection, uvhttp__http2_
 
 static NOINLINE void start_body(uvhttp__http2_carrier_t *carrier) {
     if (uvhttp__http2_carrier_expect(carrier) != UVHTTP_OK) {
-        drop(carrier, UVHTTP__HTTP2_REFUSED_STREAM);
+        drop_request(carrier);
         return;
     }
     carrier->body_open = true;
@@ -267,7 +275,7 @@ static inline void start(uvhttp__http2_connection_t *connection, const char *bas
     if (UNLIKELY(request->extended_connect)) {
         if (uvhttp__http2_carrier_expect(carrier) != UVHTTP_OK ||
             uvhttp__http2_accept_connect(carrier, uvhttp__span_str(base, request->protocol)) != UVHTTP_OK)
-            drop(carrier, UVHTTP__HTTP2_REFUSED_STREAM);
+            drop_request(carrier);
         else if (uvhttp__exchange_run(exchange))
             uvhttp__http2_respond(exchange);
         return;

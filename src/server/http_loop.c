@@ -29,12 +29,25 @@ static int on_loop_start(uvhttp__tcp_loop_t *loop) {
     http->service = service;
     http->http1.protocol = &uvhttp__http1_protocol;
     http->fields = (uvhttp__field_t *)(void *)(own + 1);
+    if (service->config.metrics) {
+        http->metrics = uvhttp__series_shard_new(service->config.metrics_series_max);
+        if (!http->metrics) {
+            uvhttp__free_aligned(own);
+            return UVHTTP_E_NOMEM;
+        }
+    }
     uvhttp__histogram_init(&http->response_time);
     loop->user = http;
     uvhttp__calls_open(http);
     uvhttp__stall_open(http);
     uvhttp__coroutine_loop_start(http);
     return UVHTTP_OK;
+}
+
+/* One without responses. */
+static NOINLINE void record_iteration(uvhttp__http_loop_t *http) {
+    uint64_t start_ns = http->tcp->io->now_ns;
+    uvhttp__series_iteration(http->metrics, start_ns, uvhttp__clock_ns() - start_ns);
 }
 
 static void on_loop_stop(uvhttp__tcp_loop_t *loop) {
@@ -45,7 +58,8 @@ static void on_loop_stop(uvhttp__tcp_loop_t *loop) {
     uvhttp__coroutine_loop_stop(http);
     uvhttp__exchange_pool_free(&http->http1);
     uvhttp__http2_loop_free(http);
-    http->due_in_iteration = 0; /* a guest's loop may end its iteration after the server is gone */
+    if (http->metrics) record_iteration(http); /* what ended after the last one */
+    http->due_in_iteration = 0;                /* a guest's loop may end its iteration after the server is gone */
 }
 
 /* Until here the figures of a server that has stopped can be read. */
@@ -53,6 +67,7 @@ static void on_loop_delete(uvhttp__tcp_loop_t *loop) {
     uvhttp__server_loop_t *own = loop->user;
     uvhttp__static_free(own->sites);
     uvhttp__work_free(own->work);
+    uvhttp__series_shard_free(own->http.metrics);
     uvhttp__free_aligned(own);
 }
 
@@ -100,12 +115,16 @@ UVHTTP__HOT static void on_iteration_end(uvhttp__tcp_loop_t *loop) {
     uvhttp__http_loop_t *http = loop->user;
     if (!http) return; /* the worker could not be started */
     settle(http);
-    if (http->due_in_iteration == 0) return;
+    if (http->due_in_iteration == 0) {
+        if (http->metrics) record_iteration(http);
+        return;
+    }
     if (http->has_calls) submit_calls(http);
     assert(!http->http2 || uvhttp__http2_is_settled(http->http2)); /* iteration memory is about to be used again */
     uint64_t ns = uvhttp__clock_ns() - loop->io->now_ns;
     if (http->service->config.performance.enable_statistics)
         uvhttp__histogram_record_n(&http->response_time, ns, http->responses_in_iteration);
+    if (UNLIKELY(http->metrics != NULL)) uvhttp__series_iteration(http->metrics, loop->io->now_ns, ns);
     if (__builtin_expect(ns >= http->look_ns, false)) uvhttp__stall_check_iteration(http, ns);
     http->due_in_iteration = 0;
 }

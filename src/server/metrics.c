@@ -5,9 +5,10 @@
 
 #include "base/alloc.h"
 #include "base/sized.h"
+#include "server/metrics_snapshot.h"
 #include "server/server.h"
 
-static void read_counters(const uvhttp_server_t *server, uvhttp__counter_sums_t *sums) {
+void uvhttp__metrics_read_counters(const uvhttp_server_t *server, uvhttp__counter_sums_t *sums) {
     uvhttp__work_stats_t work;
     uvhttp__tcp_server_counters(server->tcp_server, sums);
     uvhttp__work_read(server->service.work, &work, NULL);
@@ -58,7 +59,7 @@ static void read_times(const uvhttp_server_t *server, uvhttp_metrics_t *metrics)
 
 void uvhttp_server_metrics_sized(const uvhttp_server_t *server, uvhttp_metrics_t *metrics, size_t metrics_size) {
     uvhttp__counter_sums_t sums;
-    read_counters(server, &sums);
+    uvhttp__metrics_read_counters(server, &sums);
     uvhttp_metrics_t full = {.requests = UVHTTP__COUNTER(&sums, requests),
                              .connections_accepted = UVHTTP__COUNTER(&sums, connections_accepted),
                              .connections_active = uvhttp__counters_connections(&sums),
@@ -80,8 +81,7 @@ static const int codes[] = {
 #undef CODE
 };
 
-/* "rejected_http_host" for UVHTTP_E_HTTP_HOST. */
-static void rejected_name(int code, char *text, size_t size) {
+void uvhttp__metrics_rejected_name(int code, char *text, size_t size) {
     snprintf(text, size, "rejected_%s", uvhttp_error_name(code) + sizeof "UVHTTP_E_" - 1);
     for (char *c = text; *c; c++) *c = (char)tolower((unsigned char)*c);
 }
@@ -89,12 +89,12 @@ static void rejected_name(int code, char *text, size_t size) {
 void uvhttp_server_counters(const uvhttp_server_t *server,
                             void (*each)(const char *name, const char *help, uint64_t value, void *user), void *user) {
     uvhttp__counter_sums_t sums;
-    read_counters(server, &sums);
+    uvhttp__metrics_read_counters(server, &sums);
     for (unsigned i = 0; i < UVHTTP__COUNTER_COUNT; i++)
-        each(uvhttp__counter_name(i), uvhttp__counter_help(i), sums.values[i], user);
+        each(uvhttp__counter_row(i)->name, uvhttp__counter_row(i)->help, sums.values[i], user);
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         char name[64];
-        rejected_name(codes[i], name, sizeof name);
+        uvhttp__metrics_rejected_name(codes[i], name, sizeof name);
         each(name, uvhttp_error_message(codes[i]), sums.errors[uvhttp__error_index(codes[i])], user);
     }
 }

@@ -1,6 +1,5 @@
-/* Owns: the public server: making it, routes, running, stopping. */
+/* Owns: the public server: making it, running, stopping. */
 #include "server/server.h"
-#include "base/sized.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include "base/alloc.h"
 #include "exchange/coroutine.h"
 #include "exchange/exec.h"
+#include "server/admin.h"
 #include "server/http_loop.h"
 #include "server/server_config.h"
 #include "server/static.h"
@@ -46,6 +46,7 @@ static int make_tcp_server(uvhttp_server_t *server) {
         .write_high_watermark = config->write_buffer_size,
         .write_queue_max = config->write_queue_max,
         .install_signal_handlers = config->install_signal_handlers,
+        .keeps_ages = *config->admin != '\0',
         .speaks_h2 = config->http2,
         .name = "http",
         .ops = &uvhttp__http_conn_ops,
@@ -72,6 +73,7 @@ uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
     char message[256];
     uvhttp_server_t *server = uvhttp__calloc(1, sizeof *server);
     if (!server) return NULL;
+    server->created_ns = uvhttp__clock_ns();
     if (uvhttp__server_copy_config(config, &server->service.config, message, sizeof message) != UVHTTP_OK) {
         UVHTTP_LOG_ERROR("http: configuration: %s", message);
         goto fail;
@@ -101,6 +103,7 @@ static uint64_t drain_deadline_ns(const uvhttp_server_t *server) {
 
 void uvhttp_server_free(uvhttp_server_t *server) {
     if (!server) return;
+    uvhttp__admin_free(server->admin); /* it looks at the server */
     uvhttp__work_stop(server->service.work, drain_deadline_ns(server));
     /* Messages of the pools' threads may be on their way still: the loops go first. */
     uvhttp__server_loop_t *first = server->tcp_server->loops[0].user;
@@ -133,101 +136,13 @@ int uvhttp_server_error(const uvhttp_server_t *server) {
     return server->error[0] ? server->error_code : uvhttp__router_error(server->service.router, NULL);
 }
 
-/* --- routes --- NULL for a server: uvhttp_server_new has failed, and the program, which need not look before listen or
- * run, hears of it there. */
-
-static uvhttp_group_t *root_of(uvhttp_server_t *server) {
-    return server ? uvhttp__router_root(server->service.router) : NULL;
-}
-
-static uvhttp_route_t *add_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern,
-                                 uvhttp_handler_cb handler, void *user, uvhttp_exec_t exec) {
-    uvhttp_route_t *route;
-    uint8_t kept = (unsigned)exec < UVHTTP__EXEC_FIXED ? (uint8_t)exec : UVHTTP__EXEC_FIXED - 1;
-    if (uvhttp__group_add(group, method, pattern, handler, user, kept, &route) != UVHTTP_OK) return NULL;
-    return uvhttp__exec_check(route) == UVHTTP_OK ? route : NULL;
-}
-
-uvhttp_route_t *uvhttp_route(uvhttp_server_t *server, uvhttp_method_t method, const char *pattern,
-                             uvhttp_handler_cb handler, void *user, uvhttp_exec_t exec) {
-    return add_route(root_of(server), method, pattern, handler, user, exec);
-}
-
-uvhttp_route_t *uvhttp_group_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern,
-                                   uvhttp_handler_cb handler, void *user, uvhttp_exec_t exec) {
-    return add_route(group, method, pattern, handler, user, exec);
-}
-
-#define ROUTE_FUNCTIONS(name, method)                                                                                  \
-    uvhttp_route_t *uvhttp_##name(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,             \
-                                  void *user) {                                                                        \
-        return add_route(root_of(server), method, pattern, handler, user, UVHTTP_EXEC_DEFAULT);                        \
-    }                                                                                                                  \
-    uvhttp_route_t *uvhttp_group_##name(uvhttp_group_t *group, const char *pattern, uvhttp_handler_cb handler,         \
-                                        void *user) {                                                                  \
-        return add_route(group, method, pattern, handler, user, UVHTTP_EXEC_DEFAULT);                                  \
-    }
-ROUTE_FUNCTIONS(get, UVHTTP_GET)
-ROUTE_FUNCTIONS(head, UVHTTP_HEAD)
-ROUTE_FUNCTIONS(post, UVHTTP_POST)
-ROUTE_FUNCTIONS(put, UVHTTP_PUT)
-ROUTE_FUNCTIONS(delete, UVHTTP_DELETE)
-ROUTE_FUNCTIONS(patch, UVHTTP_PATCH)
-ROUTE_FUNCTIONS(options, UVHTTP_OPTIONS)
-ROUTE_FUNCTIONS(any, UVHTTP_ANY)
-
-uvhttp_group_t *uvhttp_group(uvhttp_server_t *server, const char *prefix) {
-    return uvhttp__group_new(root_of(server), prefix);
-}
-
-uvhttp_group_t *uvhttp_group_group(uvhttp_group_t *group, const char *prefix) {
-    return uvhttp__group_new(group, prefix);
-}
-
-/* What the program gave, in a struct of the library's own size. */
-static int read_options(uvhttp__router_t *router, const uvhttp_route_options_t *given, size_t given_size,
-                        uvhttp_route_options_t *full) {
-    if (uvhttp__sized_read(full, sizeof *full, given, given_size)) return UVHTTP_OK;
-    return uvhttp__router_fail(router, UVHTTP_E_UNSUPPORTED, "route options: " UVHTTP__SIZED_NEWER);
-}
-
-int uvhttp_group_defaults_sized(uvhttp_group_t *group, const uvhttp_route_options_t *defaults, size_t defaults_size) {
-    uvhttp_route_options_t full;
-    if (!group) return UVHTTP_E_INVALID;
-    int status = read_options(uvhttp__group_router(group), defaults, defaults_size, &full);
-    return status == UVHTTP_OK ? uvhttp__group_set_defaults(group, &full) : status;
-}
-
-int uvhttp_use(uvhttp_server_t *server, uvhttp_middleware_t middleware) {
-    return uvhttp__group_use(root_of(server), middleware);
-}
-
-int uvhttp_group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware) {
-    return uvhttp__group_use(group, middleware);
-}
-
-int uvhttp_route_use(uvhttp_route_t *route, uvhttp_middleware_t middleware) {
-    return uvhttp__route_use(route, middleware);
-}
-
-int uvhttp_route_options_sized(uvhttp_route_t *route, const uvhttp_route_options_t *options, size_t options_size) {
-    uvhttp_route_options_t full;
-    if (!route) return UVHTTP_E_INVALID;
-    int status = read_options(uvhttp__route_router(route), options, options_size, &full);
-    if (status == UVHTTP_OK) status = uvhttp__route_set_options(route, &full);
-    return status == UVHTTP_OK ? uvhttp__exec_check(route) : status;
-}
-
-int uvhttp_server_on_error(uvhttp_server_t *server, uvhttp_error_cb on_error, void *user) {
-    if (!server) return UVHTTP_E_INVALID;
-    if (server->frozen)
-        return uvhttp__server_remember(server, UVHTTP_E_STATE, "on_error: not after the server has started to listen");
-    server->service.on_error = on_error;
-    server->service.on_error_user = user;
-    return UVHTTP_OK;
-}
-
 /* --- life --- */
+
+static const uvhttp__admin_life_t own_life = {.new = uvhttp_server_new,
+                                              .listen = uvhttp_server_listen,
+                                              .run = uvhttp_server_run,
+                                              .stop = uvhttp_server_stop,
+                                              .free = uvhttp_server_free};
 
 static int freeze(uvhttp_server_t *server) {
     if (server->frozen) return UVHTTP_OK;
@@ -240,12 +155,19 @@ static int freeze(uvhttp_server_t *server) {
         return uvhttp__server_remember(server, status, "routes: %s",
                                        text && *text ? text : uvhttp_error_message(status));
     }
+    status = uvhttp__admin_listen(server, &own_life);
+    if (status != UVHTTP_OK) return status;
     server->frozen = true;
     return UVHTTP_OK;
 }
 
 int uvhttp_server_listen(uvhttp_server_t *server, const char *address, uint16_t *port) {
     return server && address ? uvhttp__server_listen(server, address, NULL, port) : UVHTTP_E_INVALID;
+}
+
+static int start_admin(uvhttp_server_t *server) {
+    if (uvhttp__admin_start(server->admin)) return UVHTTP_OK;
+    return uvhttp__server_remember(server, UVHTTP_E_LIMIT, "admin: its thread cannot be started");
 }
 
 int uvhttp__server_listen(uvhttp_server_t *server, const char *address, const uvhttp__conn_filter_t *filter,
@@ -256,7 +178,8 @@ int uvhttp__server_listen(uvhttp_server_t *server, const char *address, const uv
     status = uvhttp__tcp_server_listen(server->tcp_server, address, filter, port);
     if (status == UVHTTP_E_STATE)
         return uvhttp__server_remember(server, status, "listen: not after the server has started to run");
-    return status == UVHTTP_OK ? status : uvhttp__server_remember(server, status, "%s", server->tcp_server->error);
+    if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "%s", server->tcp_server->error);
+    return server->tcp_server->uv ? start_admin(server) : UVHTTP_OK;
 }
 
 static void publish_engine(uvhttp_server_t *server) {
@@ -268,16 +191,21 @@ static void publish_engine(uvhttp_server_t *server) {
 static void announce(void *arg) {
     uvhttp_server_t *server = arg;
     publish_engine(server);
+    if (server->on_ready) {
+        server->on_ready(server, server->on_ready_arg);
+        return;
+    }
     char addresses[512], line[1024];
     uvhttp__tcp_server_addresses(server->tcp_server, addresses, sizeof addresses);
     const char *reason, *engine = uvhttp_server_engine(server, &reason);
-    UVHTTP_LOG_INFO("http: started: uvhttp %s, %u loop%s on %s (%s), listening on %s", uvhttp_version(),
+    const char *admin = uvhttp__admin_address(server->admin);
+    UVHTTP_LOG_INFO("http: started: uvhttp %s, %u loop%s on %s (%s), listening on %s%s%s", uvhttp_version(),
                     server->tcp_server->loop_count, server->tcp_server->loop_count == 1 ? "" : "s", engine, reason,
-                    addresses);
+                    addresses, *admin ? ", admin on " : "", admin);
     if (server->service.config.quiet) return;
-    int size = snprintf(line, sizeof line, "uvhttp %s: %u loop%s on %s (%s), listening on %s\n", uvhttp_version(),
+    int size = snprintf(line, sizeof line, "uvhttp %s: %u loop%s on %s (%s), listening on %s%s%s\n", uvhttp_version(),
                         server->tcp_server->loop_count, server->tcp_server->loop_count == 1 ? "" : "s", engine, reason,
-                        addresses);
+                        addresses, *admin ? ", admin on " : "", admin);
     if (size > 0) (void)!write(STDERR_FILENO, line, (size_t)size < sizeof line ? (size_t)size : sizeof line - 1);
 }
 
@@ -285,6 +213,7 @@ static void notify_end(const uvhttp_server_t *server) {
     uvhttp__counter_sums_t sums;
     uvhttp__tcp_server_counters(server->tcp_server, &sums);
     char line[160];
+    if (server->on_ready) return; /* the server of another one, which reports its own end */
     unsigned long long cut = UVHTTP__COUNTER(&sums, drain_cut_off);
     UVHTTP_LOG_INFO("http: stopped: %llu connections and %llu requests since the start, %llu connections cut off while "
                     "being served",
@@ -309,9 +238,12 @@ int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
     if (server->tcp_server->uv)
         return uvhttp__server_remember(server, UVHTTP_E_STATE, "run: the server is attached to a loop");
     server->ran = true;
+    status = start_admin(server);
+    if (status != UVHTTP_OK) return status;
     status = uvhttp__tcp_server_run(server->tcp_server, announce, server);
     uvhttp__reload_wait(&server->reload);
     uvhttp__work_stop(server->service.work, drain_deadline_ns(server));
+    uvhttp__admin_stop(server->admin);
     if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "run: %s", server->tcp_server->error);
     notify_end(server);
     return UVHTTP_OK;
@@ -339,8 +271,8 @@ void uvhttp_server_on_stopped(uvhttp_server_t *server, void (*on_stopped)(uvhttp
 }
 
 const char *uvhttp_server_engine(const uvhttp_server_t *server, const char **reason) {
-    const char *engine = server ? atomic_load_explicit(&server->engine, memory_order_acquire) : NULL;
-    if (reason) *reason = engine ? server->engine_reason : NULL;
+    const char *why = NULL, *engine = server ? uvhttp__server_engine(server, &why) : NULL;
+    if (reason) *reason = why;
     return engine;
 }
 

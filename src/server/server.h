@@ -15,8 +15,13 @@ struct uvhttp_server {
     void (*ws_registry_release)(struct uvhttp__ws_registry *registry);
     void (*on_stopped)(uvhttp_server_t *server, void *user);
     void *on_stopped_user;
+    struct uvhttp__admin *admin; /* NULL: no admin listener */
+    /* Replaces the start and end lines: called when the loops exist and before they run. NULL: none. */
+    void (*on_ready)(uvhttp_server_t *server, void *arg);
+    void *on_ready_arg;
     struct uvhttp__static_site *sites; /* static files */
-    uint64_t drain_ns;                 /* when the first loop was asked to stop; written by it. 0: not yet */
+    uint64_t created_ns;
+    uint64_t drain_ns; /* when the first loop was asked to stop; written by it. 0: not yet */
     uvhttp__reload_t reload;
     int setup_status; /* the first error of what was set up before the routes were complete */
     bool frozen;      /* routes are complete */
@@ -31,6 +36,13 @@ struct uvhttp_server {
 /* The server whose loop it is. */
 static inline uvhttp_server_t *uvhttp__server_of(const uvhttp__http_loop_t *loop) {
     return UVHTTP__CONTAINER_OF(loop->service, uvhttp_server_t, service);
+}
+
+/* As uvhttp_server_engine. */
+static inline const char *uvhttp__server_engine(const uvhttp_server_t *server, const char **reason) {
+    const char *engine = atomic_load_explicit(&server->engine, memory_order_acquire);
+    *reason = engine ? server->engine_reason : NULL;
+    return engine;
 }
 
 /* uvhttp_server_listen with a filter, as uvhttp__tcp_server_listen. */

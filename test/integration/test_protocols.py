@@ -10,6 +10,7 @@ import harness
 HERE = pathlib.Path(__file__).parent
 
 OTHERS = {
+    "test_admin": "the admin listener, a server of its own; its HTTP is the library's",
     "test_abuse": "bytes of hostile clients of HTTP/1; for HTTP/2 test_http2_abuse",
     "test_attacks": "the machinery of attacks, of each protocol its own",
     "test_cli": "the program uvhttp; its HTTP is the library's",
@@ -45,6 +46,7 @@ OTHERS = {
     "test_load_results": "uvhttp-load",
     "test_log": "lines of the log",
     "test_malformed": "bytes of malformed requests; for HTTP/2 test_http2_frames",
+    "test_prometheus": "Prometheus, which speaks HTTP/1",
     "test_protocols": "no server",
     "test_proxy": "the PROXY protocol, and nginx and haproxy that speak HTTP/1 to their backends",
     "test_redis": "the store of rate limits; test_rate_limit runs over both",

@@ -12,7 +12,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 ENGINE_HEADER = re.compile(r"^(uv\.h|uv/|liburing|linux/io_uring)")
 ENGINE_CALL = re.compile(r"\b(uv_\w+|io_uring_\w+)\s*\(")
 # Written by CMake; anybody may include them.
-GENERATED = ("build_info.h", "build_identity.h", "uvhttp/features.h")
+GENERATED = ("admin_page.h", "build_info.h", "build_identity.h", "uvhttp/features.h")
 CONDITION = re.compile(r"^\s*#\s*(?:el)?if")
 PLATFORM = re.compile(
     r"\b(__linux__|__linux|linux|__gnu_linux__|__APPLE__|__MACH__|_WIN32|_WIN64|__CYGWIN__|__unix__|__unix|__ANDROID__"

@@ -18,7 +18,7 @@ SOURCE = re.compile(r"[\w/.-]*\w\.c\b")
 INTERNAL = re.compile(r"\buvhttp__\w+")
 PUBLIC = re.compile(r"\b(?:uvhttp_[a-z]\w*|UVHTTP_[A-Z]\w*)")
 # Written by CMake, read by the program of a reader, or of a history.
-ELSEWHERE = ("build_identity.h", "build_info.h", "app.c", "server.c")
+ELSEWHERE = ("admin_page.h", "build_identity.h", "build_info.h", "app.c", "server.c")
 HISTORY = ("CHANGELOG.md", "docs/migration.md")
 ANY = ("uvhttp__x", "uvhttp_x")  # stand for all of them
 

@@ -462,6 +462,7 @@ void add_routes(uvhttp_server_t *server, later_t *later) {
     uvhttp_get(server, "/block", block, NULL);
     uvhttp_get(server, "/counters", counters, NULL);
     uvhttp_get(server, "/metrics", metrics, NULL);
+    uvhttp_metrics_route(server, "/prometheus");
     uvhttp_post(server, "/stop", stop, NULL);
     uvhttp_head(server, "/own-head", own_head, NULL);
     uvhttp_get(server, "/own-head", hello, NULL);

@@ -60,10 +60,43 @@ static void test_open_connections_are_never_negative(void **state) {
 
 static void test_every_counter_has_a_name_of_its_own_and_help(void **state) {
     (void)state;
-    assert_string_equal(uvhttp__counter_name(UVHTTP__COUNTER_requests), "requests");
+    assert_string_equal(uvhttp__counter_row(UVHTTP__COUNTER_requests)->name, "requests");
     for (unsigned i = 0; i < UVHTTP__COUNTER_COUNT; i++) {
-        assert_true(strlen(uvhttp__counter_help(i)) > 5);
-        for (unsigned j = 0; j < i; j++) assert_string_not_equal(uvhttp__counter_name(i), uvhttp__counter_name(j));
+        const uvhttp__counter_row_t *row = uvhttp__counter_row(i);
+        assert_true(strlen(row->help) > 5);
+        for (unsigned j = 0; j < i; j++) assert_string_not_equal(row->name, uvhttp__counter_row(j)->name);
+    }
+}
+
+/* Readers show a family once, with one type: its counters follow each other. */
+static void test_counters_of_a_family_follow_each_other_and_differ_by_labels(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < UVHTTP__COUNTER_COUNT; i++) {
+        const uvhttp__counter_row_t *row = uvhttp__counter_row(i);
+        bool is_labelled = row->labels[0] != 0, follows = true;
+        assert_int_equal(is_labelled, uvhttp__counter_family_help(row) != row->help);
+        for (unsigned j = i; j-- > 0;) {
+            const uvhttp__counter_row_t *before = uvhttp__counter_row(j);
+            bool is_same = strcmp(before->family, row->family) == 0;
+            if (is_same) {
+                assert_true(follows);
+                assert_int_equal(before->type, row->type);
+                assert_string_not_equal(before->labels, row->labels);
+            }
+            follows = follows && is_same;
+        }
+    }
+}
+
+/* Prometheus' rule: a name says its base unit. */
+static void test_a_family_is_named_after_its_unit(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < UVHTTP__COUNTER_COUNT; i++) {
+        const uvhttp__counter_row_t *row = uvhttp__counter_row(i);
+        size_t size = strlen(row->family);
+        bool in_bytes = row->type == UVHTTP__COUNTER_TYPE_BYTES || row->type == UVHTTP__COUNTER_TYPE_BYTES_TOTAL;
+        assert_int_equal(in_bytes, size > 6 && strcmp(row->family + size - 6, "_bytes") == 0);
+        assert_memory_equal(row->family, "uvhttp_", 7);
     }
 }
 
@@ -104,5 +137,7 @@ static void test_reader_sees_sums_that_only_grow_and_end_exact(void **state) {
 int main(void) {
     return RUN_TESTS(test_add_counts_by_name_and_read_sums_shards, test_responses_are_counted_by_class,
                      test_open_connections_are_never_negative, test_every_counter_has_a_name_of_its_own_and_help,
-                     test_shards_share_no_cache_line, test_reader_sees_sums_that_only_grow_and_end_exact);
+                     test_counters_of_a_family_follow_each_other_and_differ_by_labels,
+                     test_a_family_is_named_after_its_unit, test_shards_share_no_cache_line,
+                     test_reader_sees_sums_that_only_grow_and_end_exact);
 }

@@ -1,0 +1,174 @@
+/* Owns: see admin.h: whether config.admin is acceptable, the listener's own server, and its thread. May include:
+ * everything. */
+#include "server/admin.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/alloc.h"
+#include "base/thread.h"
+#include "conn/inspect.h"
+#include "server/admin_internal.h"
+#include "server/server_config.h"
+
+/* --- who reaches an address --- */
+
+typedef enum reach { REACH_OWNER, REACH_LOOPBACK, REACH_OTHERS } reach_t;
+
+/* A path has mode 0600, or that of who passed the socket in. An abstract name has no permissions. */
+static reach_t reach_of_address(const uvhttp__address_t *address) {
+    if (address->any.sa_family == AF_UNIX) return address->local.sun_path[0] ? REACH_OWNER : REACH_OTHERS;
+    return uvhttp__address_is_loopback(address) ? REACH_LOOPBACK : REACH_OTHERS;
+}
+
+static reach_t reach_of(const uvhttp__endpoint_t *endpoint) {
+    uvhttp__address_t address = {0};
+    socklen_t size = sizeof address;
+    if (endpoint->fd < 0) return reach_of_address(&endpoint->address);
+    return getsockname(endpoint->fd, &address.any, &size) == 0 ? reach_of_address(&address) : REACH_OTHERS;
+}
+
+/* --- the configuration --- */
+
+/* As RFC 6750 section 2.1, or the middleware would refuse it without telling which field is meant. */
+static const char *wrong_token(const char *token) {
+    size_t size = strspn(token, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._~+/-");
+    size_t end = size + strspn(token + size, "=");
+    if (token[end] != '\0') return "has a character other than letters, digits and ._~+/-";
+    if (end < UVHTTP__ADMIN_TOKEN_SIZE_MIN) return "has fewer than 16 characters";
+    return end > UVHTTP_AUTH_SECRET_SIZE_MAX ? "has more than 512 characters" : NULL;
+}
+
+static int check(uvhttp_server_t *server, reach_t *reach) {
+    const uvhttp_server_config_t *config = &server->service.config;
+    uvhttp__endpoint_t endpoint;
+    const char *why = *config->admin_token ? wrong_token(config->admin_token) : NULL;
+    if (why) return uvhttp__server_remember(server, UVHTTP_E_CONFIG, "admin_token %s", why);
+    if (uvhttp__endpoint_parse(config->admin, &endpoint) != UVHTTP_OK)
+        return uvhttp__server_remember(server, UVHTTP_E_ADDRESS,
+                                       "admin is \"%.200s\": expected host:port or unix:/path", config->admin);
+    *reach = reach_of(&endpoint);
+    if (*reach == REACH_OTHERS && *config->admin_token == '\0')
+        return uvhttp__server_remember(
+            server, UVHTTP_E_CONFIG,
+            "admin is \"%.200s\", which others than this machine may reach: set admin_token, "
+            "or use 127.0.0.1:port or unix:/path",
+            config->admin);
+    return UVHTTP_OK;
+}
+
+/* Its limits are its own, and small. An end must not keep the program from ending. */
+static void own_config(uvhttp_server_config_t *config, const uvhttp_server_config_t *shown) {
+    uvhttp_server_config_default(config);
+    config->io_threads = 1;
+    config->engine = UVHTTP_ENGINE_EPOLL;
+    config->max_connections = UVHTTP__ADMIN_CONNECTIONS_MAX;
+    config->descriptors_reserved = 0;
+    config->raise_descriptor_limit = false;
+    config->read_buffer_count = 8;
+    config->drain_timeout = 1;
+    config->drain_idle_ms = 0;
+    config->body_size_max = 4096;
+    config->install_signal_handlers = false;
+    config->quiet = true;
+    config->performance.performance_mode = false; /* it would set the level of the process */
+    config->performance.log_level = uvhttp_log_get_level();
+    config->performance.enable_statistics = false;
+    config->worker_threads = 1;
+    snprintf(config->tcp_congestion_control, sizeof config->tcp_congestion_control, "%s",
+             shown->tcp_congestion_control);
+}
+
+/* --- its loop --- */
+
+static void on_begin(uvhttp__post_t *post) {
+    uvhttp__admin_ticks_begin(UVHTTP__CONTAINER_OF(post, uvhttp__admin_t, begin));
+}
+
+static void on_finish(uvhttp__post_t *post) {
+    uvhttp__admin_ticks_finish(UVHTTP__CONTAINER_OF(post, uvhttp__admin_t, finish));
+}
+
+/* The loop exists, and runs what was posted before. */
+static void on_ready(uvhttp_server_t *own, void *arg) {
+    uvhttp__admin_t *admin = arg;
+    uvhttp__loop_post(own->tcp_server->loops[0].io, &admin->begin);
+}
+
+static void *run(void *arg) {
+    uvhttp__admin_t *admin = arg;
+    (void)admin->life->run(admin->own, NULL); /* the log has the reason */
+    return NULL;
+}
+
+/* --- its life --- */
+
+static void describe_address(uvhttp__admin_t *admin) {
+    char text[UVHTTP__ADDRESS_TEXT_MAX];
+    uvhttp__tcp_server_addresses(admin->own->tcp_server, text, sizeof text);
+    bool has_url = strncmp(text, "unix:", 5) != 0 && strncmp(text, "fd:", 3) != 0;
+    snprintf(admin->address, sizeof admin->address, "%s%.100s%s", has_url ? "http://" : "", text, has_url ? "/" : "");
+}
+
+static int make_own(uvhttp__admin_t *admin, reach_t reach) {
+    uvhttp_server_config_t config;
+    own_config(&config, &admin->server->service.config);
+    admin->own = admin->life->new (&config);
+    if (!admin->own) return UVHTTP_E_NOMEM;
+    admin->own->on_ready = on_ready;
+    admin->own->on_ready_arg = admin;
+    admin->own->tcp_server->options.name = "admin";
+    admin->own->tcp_server->options.private_paths = true;
+    int status = uvhttp__admin_add_routes(admin, reach == REACH_LOOPBACK);
+    if (status == UVHTTP_OK) status = admin->life->listen(admin->own, admin->server->service.config.admin, NULL);
+    if (status == UVHTTP_OK) describe_address(admin);
+    return status;
+}
+
+int uvhttp__admin_listen(uvhttp_server_t *server, const uvhttp__admin_life_t *life) {
+    reach_t reach;
+    if (*server->service.config.admin == '\0') return UVHTTP_OK;
+    int status = check(server, &reach);
+    if (status != UVHTTP_OK) return status;
+    uvhttp__admin_t *admin = uvhttp__calloc(1, sizeof *admin);
+    if (!admin) return UVHTTP_E_NOMEM;
+    admin->server = server;
+    admin->life = life;
+    admin->begin.run = on_begin;
+    admin->finish.run = on_finish;
+    status = make_own(admin, reach);
+    if (status != UVHTTP_OK) {
+        const char *why = admin->own ? admin->own->error : "";
+        status = uvhttp__server_remember(server, status, "admin: %s", *why ? why : uvhttp_error_message(status));
+        uvhttp__admin_free(admin);
+        return status;
+    }
+    server->admin = admin;
+    return UVHTTP_OK;
+}
+
+bool uvhttp__admin_start(uvhttp__admin_t *admin) {
+    if (!admin || admin->started) return true;
+    return admin->started = uvhttp__thread_start(&admin->thread, run, admin);
+}
+
+void uvhttp__admin_stop(uvhttp__admin_t *admin) {
+    if (!admin || !admin->started) return;
+    (void)uvhttp__tcp_server_post(admin->own->tcp_server, 0, &admin->finish); /* else its loop has not begun */
+    (void)admin->life->stop(admin->own);
+    pthread_join(admin->thread, NULL);
+    admin->started = false;
+}
+
+void uvhttp__admin_free(uvhttp__admin_t *admin) {
+    if (!admin) return;
+    uvhttp__admin_stop(admin);
+    uvhttp__admin_ticks_free(&admin->ticks);
+    admin->life->free(admin->own);
+    uvhttp__free(admin);
+}
+
+const char *uvhttp__admin_address(const uvhttp__admin_t *admin) {
+    return admin ? admin->address : "";
+}

@@ -1,0 +1,202 @@
+/* Owns: the endpoints of the admin listener that need no other thread, and what protects all of them: the Host field,
+ * the token, and a field that pages of other sites cannot send. May include: everything. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <uvhttp/allowed_hosts.h>
+#include <uvhttp/auth.h>
+#include <uvhttp/security_headers.h>
+
+#include "base/str.h"
+#include "server/admin_internal.h"
+
+#define OWN_FIELD "X-Uvhttp-Admin"
+
+static void respond_and_free(uvhttp_response_t *res, int status, uvhttp__json_t *json) {
+    uvhttp__admin_respond(res, status, json);
+    uvhttp__json_free(json);
+}
+
+static void refuse(uvhttp_response_t *res, int status, const char *why) {
+    uvhttp__json_t json = {0};
+    uvhttp__json_add(&json, "{\"error\":");
+    uvhttp__json_add_string(&json, why);
+    uvhttp__json_add(&json, "}\n");
+    respond_and_free(res, status, &json);
+}
+
+/* --- readiness and the end --- */
+
+static void get_ready(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
+    const char *state = uvhttp__admin_state(user);
+    bool ready = strcmp(state, "running") == 0;
+    uvhttp__json_t json = {0};
+    uvhttp__json_add(&json, "{\"ready\":%s,\"state\":\"%s\"}\n", ready ? "true" : "false", state);
+    respond_and_free(res, ready ? 200 : 503, &json);
+}
+
+static void post_drain(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    uvhttp__admin_t *admin = user;
+    uvhttp_str_t peer = uvhttp_request_peer(req);
+    UVHTTP_LOG_WARN("admin: drain, asked for by %.*s", (int)peer.size, peer.data ? peer.data : "");
+    uvhttp__tcp_server_stop(admin->server->tcp_server);
+    uvhttp__json_t json = {0};
+    uvhttp__json_add(&json, "{\"state\":\"%s\",\"connections\":%u}\n", uvhttp__admin_state(admin),
+                     atomic_load(&admin->server->tcp_server->connections));
+    respond_and_free(res, 202, &json);
+}
+
+/* --- configuration --- */
+
+static void add_member(uvhttp__json_t *json, const char *name, const char *text) {
+    uvhttp__json_add(json, "\"%s\":", name);
+    if (text)
+        uvhttp__json_add_string(json, text);
+    else
+        uvhttp__json_add(json, "null");
+}
+
+static void add_setting(const uvhttp_config_setting_t *setting, void *user) {
+    uvhttp__json_t *json = user;
+    uvhttp__json_add(json, "%s\n{", json->data[json->size - 1] == '[' ? "" : ",");
+    add_member(json, "name", setting->name);
+    uvhttp__json_add(json, ",");
+    add_member(json, "value", setting->value);
+    uvhttp__json_add(json, ",");
+    add_member(json, "default", setting->initial);
+    uvhttp__json_add(json, ",");
+    add_member(json, "origin", setting->origin);
+    uvhttp__json_add(json, ",");
+    add_member(json, "expected", setting->expected);
+    uvhttp__json_add(json, ",");
+    add_member(json, "group", setting->group);
+    uvhttp__json_add(json, ",");
+    add_member(json, "enforced_by", setting->enforced_by);
+    uvhttp__json_add(json, ",\"is_default\":%s,\"live\":%s}",
+                     setting->source == UVHTTP_CONFIG_FROM_DEFAULT ? "true" : "false",
+                     setting->live ? "true" : "false");
+}
+
+static void get_config(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
+    const uvhttp__admin_t *admin = user;
+    const char *reason = NULL, *engine = uvhttp__server_engine(admin->server, &reason);
+    uvhttp__json_t json = {0};
+    uvhttp__json_add(&json, "{");
+    add_member(&json, "version", uvhttp_version());
+    uvhttp__json_add(&json, ",");
+    add_member(&json, "engine", engine);
+    uvhttp__json_add(&json, ",");
+    add_member(&json, "engine_reason", reason);
+    uvhttp__json_add(&json, ",");
+    add_member(&json, "build_info", uvhttp_build_info());
+    uvhttp__json_add(&json, ",\"settings\":[");
+    if (!json.failed) uvhttp_server_config_explain(&admin->server->service.config, add_setting, &json);
+    uvhttp__json_add(&json, "]}\n");
+    respond_and_free(res, 200, &json);
+}
+
+/* --- the log's level --- */
+
+static void respond_level(uvhttp_response_t *res) {
+    static const char *const names[] = {"debug", "info", "warn", "error", "none"};
+    uvhttp__json_t json = {0};
+    uvhttp__json_add(&json, "{\"level\":\"%s\"}\n", names[uvhttp_log_get_level()]);
+    respond_and_free(res, 200, &json);
+}
+
+static void get_log_level(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    respond_level(res);
+}
+
+static bool next_is(uvhttp_str_t *text, const char *token) {
+    size_t size = strlen(token);
+    while (text->size > 0 && memchr(" \t\r\n", text->data[0], 4)) text->data++, text->size--;
+    if (!uvhttp_str_starts_with(*text, token)) return false;
+    *text = (uvhttp_str_t){text->data + size, text->size - size};
+    return true;
+}
+
+/* The only body that is understood: {"level": "debug"}. */
+static bool parse_level(uvhttp_str_t body, uvhttp_log_level_t *level) {
+    char word[8];
+    if (!next_is(&body, "{") || !next_is(&body, "\"level\"") || !next_is(&body, ":") || !next_is(&body, "\""))
+        return false;
+    const char *end = memchr(body.data, '"', body.size);
+    size_t size = end ? (size_t)(end - body.data) : sizeof word;
+    if (size >= sizeof word) return false;
+    memcpy(word, body.data, size);
+    word[size] = '\0';
+    body = (uvhttp_str_t){end, body.size - size};
+    return next_is(&body, "\"") && next_is(&body, "}") && (next_is(&body, ""), body.size == 0) &&
+           strlen(word) == size && uvhttp_log_level_parse(word, level) == UVHTTP_OK;
+}
+
+static void put_log_level(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_log_level_t level;
+    if (!parse_level(uvhttp_request_body(req), &level)) {
+        refuse(res, 400, "expected {\"level\": \"debug\"}, or info, warn, error or none");
+        return;
+    }
+    (void)uvhttp_log_set_level(level);
+    respond_level(res);
+}
+
+/* --- protection --- */
+
+/* A page of another site can make a browser send a form, but neither JSON nor a field of its own without asking first,
+ * which is never granted here. */
+static uvhttp_flow_t refuse_foreign_pages(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_method_t method = uvhttp_request_method(req);
+    if (method == UVHTTP_GET || method == UVHTTP_HEAD) return UVHTTP_NEXT;
+    uvhttp_str_t site = uvhttp_request_header(req, "Sec-Fetch-Site");
+    bool foreign = site.data && !uvhttp_str_equal(site, "same-origin") && !uvhttp_str_equal(site, "none");
+    bool own = uvhttp_request_header(req, OWN_FIELD).data ||
+               uvhttp_media_type_is(uvhttp_request_header(req, "Content-Type"), "application/json");
+    if (own && !foreign) return UVHTTP_NEXT;
+    refuse(res, 403,
+           foreign ? "this request comes from a page of another site"
+                   : "send Content-Type: application/json, or the field " OWN_FIELD);
+    return UVHTTP_STOP;
+}
+
+static uvhttp_middleware_t token_check(const char *token) {
+    const uvhttp_credential_t credential = {.user = "admin", .secret = token};
+    const uvhttp_bearer_auth_options_t options = {
+        .realm = "uvhttp admin", .credentials = &credential, .credential_count = 1};
+    return uvhttp_bearer_auth(&options);
+}
+
+static int protect(uvhttp_server_t *own, bool loopback) {
+    const uvhttp_allowed_hosts_options_t hosts = {.loopback = true, .hint = "Open it as localhost or 127.0.0.1."};
+    const uvhttp_security_headers_options_t fields = {
+        .referrer_policy = "no-referrer", .content_security_policy = "default-src 'none'; frame-ancestors 'none'"};
+    int status = uvhttp_use(own, uvhttp_security_headers(&fields));
+    if (status == UVHTTP_OK && loopback) status = uvhttp_use(own, uvhttp_allowed_hosts(&hosts));
+    return status;
+}
+
+/* The page itself shows nothing of the server. Health and readiness are for probes, and say little more than a
+ * connection does. */
+int uvhttp__admin_add_routes(uvhttp__admin_t *admin, bool loopback) {
+    const char *token = admin->server->service.config.admin_token;
+    int status = protect(admin->own, loopback);
+    uvhttp_get(admin->own, "/", uvhttp__admin_get_page, NULL);
+    uvhttp_get(admin->own, "/health", uvhttp__admin_get_health, admin);
+    uvhttp_get(admin->own, "/ready", get_ready, admin);
+    uvhttp_group_t *group = uvhttp_group(admin->own, NULL);
+    if (status == UVHTTP_OK && *token) status = uvhttp_group_use(group, token_check(token));
+    if (status == UVHTTP_OK) status = uvhttp_group_use(group, (uvhttp_middleware_t){.run = refuse_foreign_pages});
+    uvhttp_group_get(group, "/metrics", uvhttp_metrics_handler, admin->server);
+    uvhttp_group_get(group, "/config", get_config, admin);
+    uvhttp_group_get(group, "/connections", uvhttp__admin_get_connections, admin);
+    uvhttp_group_get(group, "/events", uvhttp__admin_get_events, admin);
+    uvhttp_group_get(group, "/log-level", get_log_level, admin);
+    uvhttp_group_put(group, "/log-level", put_log_level, admin);
+    uvhttp_group_post(group, "/drain", post_drain, admin);
+    return status;
+}
