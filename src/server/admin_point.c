@@ -113,12 +113,13 @@ static double rate_of_all(const snapshot_t *before, const snapshot_t *now, const
 }
 
 static double cpu_percent(const snapshot_t *before, const snapshot_t *now) {
-    const uvhttp_metrics_process_t *a = &before->process, *b = &now->process;
+    const uvhttp_metrics_process_t *a = uvhttp_metrics_process(before), *b = uvhttp_metrics_process(now);
     uint64_t ns = growth(a->cpu_user_ns, b->cpu_user_ns) + growth(a->cpu_system_ns, b->cpu_system_ns);
     return (double)ns / 1e7 / seconds_between(before, now);
 }
 
 void uvhttp__admin_write_point(uvhttp__json_t *json, const snapshot_t *before, const snapshot_t *now) {
+    const uvhttp_metrics_process_t *process = uvhttp_metrics_process(now);
     uvhttp__json_add(json, "{\"t\":%" PRIu64 ",\"rate\":%.1f,\"status\":[%.1f,%.1f,%.1f,%.1f]",
                      now->time_unix_ns / 1000000, rate_of(before, now, "requests"),
                      rate_of(before, now, "responses_2xx"), rate_of(before, now, "responses_3xx"),
@@ -129,8 +130,8 @@ void uvhttp__admin_write_point(uvhttp__json_t *json, const snapshot_t *before, c
     uvhttp__json_add(json,
                      ",\"cpu\":%.1f,\"rss\":%" PRIu64 ",\"fds\":%" PRIu64 ",\"connections\":%" PRIu64
                      ",\"active\":%" PRIu64 ",\"accepted\":%.1f,\"in\":%.0f,\"out\":%.0f",
-                     cpu_percent(before, now), now->process.resident_bytes,
-                     now->process.open_descriptors == UINT64_MAX ? 0 : now->process.open_descriptors, now->connections,
+                     cpu_percent(before, now), process->resident_bytes,
+                     process->open_descriptors == UINT64_MAX ? 0 : process->open_descriptors, now->connections,
                      now->active_requests, rate_of(before, now, "connections_accepted"),
                      rate_of(before, now, "bytes_received"), rate_of(before, now, "bytes_sent"));
     add_times(json, before, now);
