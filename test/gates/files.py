@@ -108,7 +108,7 @@ def count(engine, path, cold):
         process, port = stack.enter_context(file_server(engine, directory))
         request = f"GET {path.format(directory=directory)} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
         client = stack.enter_context(gate.connect(port))
-        size = gate.answer_size(client, request)
+        size = gate.response_size(client, request)
         log = os.path.join(directory, "calls")
         strace = trace(process, log)
         for _ in range(ROUNDS):

@@ -50,7 +50,7 @@ def callgrind(run, arguments=()):
 
 
 def http1(client, rounds, request, per_write):
-    gate.lock_step([client], rounds, gate.answer_size(client, request), request, per_write)
+    gate.lock_step([client], rounds, gate.response_size(client, request), request, per_write)
 
 
 def frame(kind, flags, stream, payload=b""):

@@ -39,7 +39,7 @@ def grow(port, clients, target, size):
 def measure(engine):
     with gate.server(engine) as (process, port):
         clients = [gate.connect(port)]
-        size = gate.answer_size(clients[0])
+        size = gate.response_size(clients[0])
         grow(port, clients, FIRST, size)
         gate.lock_step(clients, 20, size)
         gate.lock_step(clients, 2, size, per_write=16)

@@ -40,7 +40,7 @@ def count(engine, connections, rounds, per_write=1, request=gate.GET):
     """Returns (requests, system calls by name)."""
     with gate.server(engine) as (process, port), tempfile.TemporaryDirectory() as directory:
         clients = [gate.connect(port) for _ in range(connections)]
-        size = gate.answer_size(clients[0], request)
+        size = gate.response_size(clients[0], request)
         gate.lock_step(clients, 20, size, request, per_write)
         path = os.path.join(directory, "counts")
         strace = attach(process.pid, path)

@@ -32,7 +32,7 @@ def count(server, https_port, request, rounds, follow):
     """Returns the system calls by name, of the loop's thread or (follow) of all."""
     with tempfile.TemporaryDirectory() as directory, server as (process, _):
         client = connect(https_port)
-        size = gate.answer_size(client, request)
+        size = gate.response_size(client, request)
         gate.lock_step([client], 20, size, request)
         path = os.path.join(directory, "counts")
         command = ["strace", *(["-f"] if follow else []), "-c", "-o", path, "-p", str(process.pid)]

@@ -98,9 +98,9 @@ def wait_port(process, port, log):
     sys.exit("BROKEN  the server does not listen")
 
 
-def read_replies(client, count, answer_size):
+def read_replies(client, count, response_size):
     """Exactly `count` responses of the known size, all of them 200."""
-    left = count * answer_size
+    left = count * response_size
     while left > 0:
         data = client.recv(min(left, 65536))
         if not data:
@@ -108,7 +108,7 @@ def read_replies(client, count, answer_size):
         left -= len(data)
 
 
-def answer_size(client, request=GET):
+def response_size(client, request=GET):
     client.sendall(request)
     data = b""
     while b"\r\n\r\n" not in data:

@@ -39,7 +39,7 @@ def count(build, run, level, arguments=()):
 def requests(rounds):
     def run(port):
         with gate.connect(port) as client:
-            gate.lock_step([client], rounds, gate.answer_size(client, GET), GET)
+            gate.lock_step([client], rounds, gate.response_size(client, GET), GET)
 
     return run
 
@@ -48,7 +48,7 @@ def connections(rounds):
     def run(port):
         for _ in range(rounds):
             with gate.connect(port) as client:
-                gate.answer_size(client, GET)
+                gate.response_size(client, GET)
 
     return run
 
