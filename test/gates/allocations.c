@@ -179,11 +179,12 @@ static void count_kind(const char *engine, const struct kind *kind, uint16_t por
     free(text);
 }
 
-static void count_engine(const char *name, uvhttp_engine_t engine) {
+static void count_engine(const char *name, uvhttp_engine_t engine, bool metrics) {
     uvhttp_server_config_t config;
     uvhttp_server_config_default(&config);
     config.io_threads = 1;
     config.engine = engine;
+    config.metrics = metrics;
     config.quiet = true;
     config.install_signal_handlers = false;
     uvhttp_server_t *server = uvhttp_server_new(&config);
@@ -209,6 +210,8 @@ static void count_engine(const char *name, uvhttp_engine_t engine) {
 int main(int argc, char **argv) {
     static const uvhttp_allocator_t counting = {hook_malloc, hook_calloc, hook_realloc, hook_free, NULL};
     if (argc != 2 || uvhttp_set_allocator(&counting) != 0) die("usage: gate_allocations uring|epoll");
-    count_engine(argv[1], strcmp(argv[1], "epoll") == 0 ? UVHTTP_ENGINE_EPOLL : UVHTTP_ENGINE_URING);
+    uvhttp_engine_t engine = strcmp(argv[1], "epoll") == 0 ? UVHTTP_ENGINE_EPOLL : UVHTTP_ENGINE_URING;
+    count_engine(argv[1], engine, false);
+    count_engine(argv[1][0] == 'e' ? "epoll+metrics" : "uring+metrics", engine, true);
     return 0;
 }
