@@ -2,7 +2,7 @@
  *
  *   build/dist/bin/performance_test        # HTTP on 127.0.0.1:8080, HTTPS on 8443; --help lists the options
  *   build/dist/bin/performance_test --config examples/uvhttp.yaml --keepalive-timeout 5
- *   curl http://127.0.0.1:8080/            # Hello, World!
+ *   curl http://127.0.0.1:8080/            # Hello, World!; /welcome: a page with links to all of this
  *   curl http://127.0.0.1:8080/api
  *   curl -d '{"test":"data"}' http://127.0.0.1:8080/api
  *   curl -o /dev/null http://127.0.0.1:8080/large/1mb
@@ -28,6 +28,7 @@
 #include "support/effective.h"
 #include "support/listen.h"
 #include "support/options.h"
+#include "support/welcome.h"
 
 static const char hello_text[] = "Hello, World!";
 static const char api_json[] = "{\"message\":\"Hello, World!\",\"status\":\"ok\"}";
@@ -238,7 +239,7 @@ static void remove_files(void) {}
 #define HTTPS_PORT (UVHTTP_WITH_TLS ? 8443 : NONE) /* a build without TLS serves HTTP alone */
 
 typedef struct settings {
-    const char *address, *files;
+    const char *address, *files, *docs;
     unsigned long port, https_port;
     int sendfile; /* 0: auto, 1: off */
     uvhttp_server_config_t config;
@@ -260,6 +261,8 @@ static void parse_options(settings_t *settings, char **argv) {
          .help = "HTTPS: the kernel encrypts large files where it can"},
         {"--static", OPTION_TEXT, &settings->files,
          .help = "directory of what is below /static/ (default: a file of each size, made for the run)"},
+        {"--docs", OPTION_TEXT, &settings->docs, .value = "DIR",
+         .help = "directory of documents that /welcome links, served below /docs/ (default: none)"},
         {"--sendfile", OPTION_CHOICE, &settings->sendfile, .choices = "auto, off",
          .help = "auto (large files and bodies) or off (default auto)"},
     };
@@ -297,6 +300,7 @@ static void add_routes(uvhttp_server_t *server, const settings_t *settings) {
     static in_force_t in_force;
     in_force = (in_force_t){server, &settings->config};
     uvhttp_get(server, "/", home, NULL);
+    welcome_add(server, settings->docs, settings->config.admin);
     uvhttp_get(server, "/api", get_api, NULL);
     uvhttp_post(server, "/api", echo_api, NULL);
     uvhttp_put(server, "/api", echo_api, NULL);

@@ -323,3 +323,24 @@ def test_the_format_of_requests_can_be_chosen(serve, site, name, line):
     server.get("/docs/a.txt")
     server.stop()
     assert re.search("^" + line, server.stderr(), re.M) and "\033" not in server.stderr()  # both go to one file
+
+
+# --- the page of ./dev run ---
+
+
+def test_the_welcome_page_leads_to_what_there_is(serve, tmp_path):
+    (tmp_path / "docs" / "guide").mkdir(parents=True)
+    (tmp_path / "docs" / "guide" / "getting_started.md").write_text("# start")
+    admin = f"{LOCAL}:{free_port()}"
+    server = serve("performance_test", "--docs", tmp_path / "docs", "--admin", admin)
+    page = server.get("/welcome")
+    assert page.header("Content-Type") == "text/html; charset=utf-8" and "default-src 'none'" in page.header("Content-Security-Policy")
+    links = re.findall(r'href="([^"]*)"', page.body.decode())
+    assert f"http://{admin}/" in links and "/docs/guide/getting_started.md" in links and len(links) > 8
+    for link in links:
+        if link.startswith("/"):
+            assert server.get(link).status == 200, link
+    assert server.get("/docs/guide/getting_started.md").header("Content-Type") == "text/plain; charset=utf-8"
+    assert server.get("/").body == b"Hello, World!"
+    plain = serve("performance_test").get("/welcome").body.decode()
+    assert "Dashboard" not in plain and "/docs/" not in plain

@@ -96,7 +96,8 @@ static int help_run(char **argv) {
     }
     if (command && command->options) return command->run((char *[]){argv[1], (char *)"--help", NULL});
     if (command) {
-        printf("Usage: uvhttp %s %s\n%s\n", command->name, command->arguments, command->details);
+        printf("Usage: uvhttp %s %s\n", command->name, command->arguments);
+        options_print_wrapped(0, 0, command->details);
         return 0;
     }
     puts("uvhttp serves files over HTTP, HTTPS and HTTP/2.\n\nUsage: uvhttp COMMAND\n");

@@ -128,24 +128,28 @@ const char *options_value(const option_t *option) {
     return option->value ? option->value : by_kind[option->kind];
 }
 
-/* The explanation next to the name, or below a long one, in lines that fit a terminal. */
+void options_print_wrapped(size_t column, size_t indent, const char *text) {
+    do {
+        size_t size = strlen(text), capacity = HELP_WIDTH - indent;
+        if (size > capacity) {
+            for (size = capacity; size > 0 && text[size] != ' '; --size) continue;
+            if (size == 0) size = strcspn(text, " ");
+        }
+        printf("%*s%.*s\n", *text ? (int)(indent - column) : 0, "", (int)size, text);
+        text += size;
+        text += strspn(text, " ");
+        column = 0;
+    } while (*text);
+}
+
+/* The explanation next to the name, or below a long one. */
 static void print_row(const char *name, const char *help) {
     size_t column = (size_t)printf("  %s", name);
     if (column >= HELP_COLUMN) {
         putchar('\n');
         column = 0;
     }
-    while (*help) {
-        size_t size = strlen(help), capacity = HELP_WIDTH - HELP_COLUMN;
-        if (size > capacity) {
-            for (size = capacity; size > 0 && help[size] != ' '; --size) continue;
-            if (size == 0) size = strcspn(help, " ");
-        }
-        printf("%*s%.*s\n", (int)(HELP_COLUMN - column), "", (int)size, help);
-        help += size;
-        help += strspn(help, " ");
-        column = 0;
-    }
+    options_print_wrapped(column, HELP_COLUMN, help);
 }
 
 static void print_field(const char *field, const char *group, const char *value, const char *expected, void *user) {

@@ -58,6 +58,9 @@ const char *options_parse(const options_t *options, char **argv);
 /* For `each`: ends the program because of its value. */
 _Noreturn void options_refuse(const options_t *options, const char *name, const char *value, const char *why);
 
+/* In lines that fit a terminal; `column` is where the first one begins, `indent` where all text does. */
+void options_print_wrapped(size_t column, size_t indent, const char *text);
+
 /* What --help calls the value of an option: "FILE"; "" if it has none. */
 const char *options_value(const option_t *option);
 
