@@ -26,7 +26,7 @@ typedef struct uvhttp_metric {
 /** Requests that have the same attributes. Arrays have one entry per bound and one more, for values above the last
  * bound; an entry counts the values above the bound before it, up to and including its own. The duration is that from
  * the loop iteration that received the complete head until the response is queued. */
-typedef struct uvhttp_metrics_series {
+typedef struct uvhttp_metrics_series_s {
     const char *route;      /**< pattern of the route; "" if none matched */
     const char *method;     /**< "GET" ...; "_OTHER" for unknown methods */
     const char *protocol;   /**< "1.0", "1.1" or "2" */
@@ -44,7 +44,7 @@ typedef struct uvhttp_metrics_series {
 } uvhttp_metrics_series_t;
 
 /** One loop and its thread. Counts are totals since the start. */
-typedef struct uvhttp_metrics_loop {
+typedef struct uvhttp_metrics_loop_s {
     uint32_t index;
     uint64_t connections; /**< open now */
     uint64_t requests, bytes_received, bytes_sent, iterations;
@@ -57,7 +57,7 @@ typedef struct uvhttp_metrics_bucket {
     uint64_t low_ns, high_ns, count;
 } uvhttp_metrics_bucket_t;
 
-typedef struct uvhttp_metrics_process {
+typedef struct uvhttp_metrics_process_s {
     uint64_t cpu_user_ns, cpu_system_ns;
     uint64_t resident_bytes, virtual_bytes;
     uint64_t open_descriptors; /**< UINT64_MAX: unknown (Linux before 6.2 with many connections, or no /proc) */

@@ -13,6 +13,7 @@
 #include "base/thread.h"
 #include "conn/address_limit.h"
 #include "conn/tcp_server_internal.h"
+#include "obs/log.h"
 #include "obs/log_writer.h"
 
 static _Thread_local uvhttp__loop_t *current_loop;
@@ -443,7 +444,7 @@ int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_ready)(vo
     tcp_server->running = false;
     tcp_server->finished = true;
     enter(tcp_server, UVHTTP__STATE_STOPPED);
-    uvhttp__log_writer_close(UVHTTP__LOG_CLOSE_MS);
+    uvhttp__log_server_ended(UVHTTP__LOG_CLOSE_MS);
     return status == UVHTTP_OK ? tcp_server->failure : status;
 }
 
@@ -501,7 +502,7 @@ void uvhttp__tcp_server_free(uvhttp__tcp_server_t *tcp_server) {
     loops_end(tcp_server);
     loop_free(&tcp_server->loops[0]);
     attached_remove(tcp_server);
-    if (tcp_server->running) uvhttp__log_writer_close(UVHTTP__LOG_CLOSE_ATTACHED_MS);
+    if (tcp_server->running) uvhttp__log_server_ended(UVHTTP__LOG_CLOSE_ATTACHED_MS);
     uvhttp__loop_free(tcp_server->loops[0].io, tcp_server_delete, tcp_server);
 }
 

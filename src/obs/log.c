@@ -1,4 +1,4 @@
-/* Owns: the log's settings, and the way of a message: threshold, rate, and where it goes. May include: base. */
+/* Owns: the way of a message: threshold, rate, and where it goes. May include: base. */
 #include "obs/log.h"
 
 #include <errno.h>
@@ -6,36 +6,23 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/str.h"
+#include "base/sized.h"
 #include "obs/log_line.h"
+#include "obs/log_settings.h"
 #include "obs/log_writer.h"
 #include "obs/trace.h"
 
-#ifdef NDEBUG
-#define LEVEL_DEFAULT UVHTTP_LOG_LEVEL_WARN
-#else
-#define LEVEL_DEFAULT UVHTTP_LOG_LEVEL_INFO
-#endif
-#define LEVEL_UNSET (-1)
 #define RATE_MAX 1000000u
-
-static const char *const names[] = {"DEBUG", "INFO", "WARN", "ERROR", "NONE"};
-
-int uvhttp_log_threshold = LEVEL_UNSET; /* by __atomic only: the header is for C++ as well, which has no _Atomic */
-
-static _Atomic int format_now = LEVEL_UNSET; /* uvhttp_log_format_t, or not yet read from the environment */
 
 static _Atomic uint32_t rate_limit = UVHTTP_MAX_LOGS_PER_SECOND; /* 0: none */
 /* Per level: the second that is being counted, and how many messages asked: second << 32 | count. What the count has
  * above the limit was suppressed and has not been reported. */
 static _Atomic uint64_t windows[UVHTTP_LOG_LEVEL_NONE];
 static _Atomic uint64_t suppressed_total;
-static _Atomic(uint64_t (*)(void)) test_clock;
 
 /* The callback: changed and called under the mutex; the flag spares stderr the mutex. */
 static pthread_mutex_t callback_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -44,99 +31,17 @@ static uvhttp_log_cb callback;
 static void *callback_user;
 static _Thread_local bool inside; /* this thread is in the callback */
 
-/* --- level --- */
-
-int uvhttp_log_level_parse(const char *text, uvhttp_log_level_t *level) {
-    if (!text || !level) return UVHTTP_E_INVALID;
-    for (int i = UVHTTP_LOG_LEVEL_DEBUG; i <= UVHTTP_LOG_LEVEL_NONE; i++) {
-        if (!uvhttp__str_equal_nocase(uvhttp__str_from(text), uvhttp__str_from(names[i]))) continue;
-        *level = (uvhttp_log_level_t)i;
-        return UVHTTP_OK;
-    }
-    return UVHTTP_E_INVALID;
-}
-
-const char *uvhttp_log_level_name(uvhttp_log_level_t level) {
-    return (unsigned)level <= UVHTTP_LOG_LEVEL_NONE ? names[level] : "?";
-}
-
-int uvhttp_log_set_level(uvhttp_log_level_t level) {
-    if ((unsigned)level > UVHTTP_LOG_LEVEL_NONE) return UVHTTP_E_INVALID;
-    __atomic_store_n(&uvhttp_log_threshold, (int)level, __ATOMIC_RELAXED);
-    return UVHTTP_OK;
-}
-
-/* The first who needs the level reads the environment; uvhttp_log_set_level wins over it at any time. */
-static void level_from_environment(void) {
-    const char *text = getenv("UVHTTP_LOG_LEVEL");
-    uvhttp_log_level_t level = LEVEL_DEFAULT;
-    bool wrong = text && *text && uvhttp_log_level_parse(text, &level) != UVHTTP_OK;
-    int unset = LEVEL_UNSET;
-    bool first = __atomic_compare_exchange_n(&uvhttp_log_threshold, &unset, (int)level, false, __ATOMIC_RELAXED,
-                                             __ATOMIC_RELAXED);
-    if (first && wrong)
-        UVHTTP_LOG_WARN("log: UVHTTP_LOG_LEVEL is \"%.64s\", which is none of debug, info, warn, error, none; using %s",
-                        text, names[level]);
-}
-
 uvhttp_log_level_t uvhttp_log_get_level(void) {
-    int level = __atomic_load_n(&uvhttp_log_threshold, __ATOMIC_RELAXED);
-    if (level == LEVEL_UNSET) {
-        level_from_environment();
-        level = __atomic_load_n(&uvhttp_log_threshold, __ATOMIC_RELAXED);
-    }
-    return (uvhttp_log_level_t)level;
-}
-
-/* --- format --- */
-
-static const char *const format_names[] = {"text", "json"};
-
-int uvhttp_log_format_parse(const char *text, uvhttp_log_format_t *format) {
-    if (!text || !format) return UVHTTP_E_INVALID;
-    for (int i = UVHTTP_LOG_FORMAT_TEXT; i <= UVHTTP_LOG_FORMAT_JSON; i++) {
-        if (!uvhttp__str_equal_nocase(uvhttp__str_from(text), uvhttp__str_from(format_names[i]))) continue;
-        *format = (uvhttp_log_format_t)i;
-        return UVHTTP_OK;
-    }
-    return UVHTTP_E_INVALID;
-}
-
-int uvhttp_log_set_format(uvhttp_log_format_t format) {
-    if ((unsigned)format > UVHTTP_LOG_FORMAT_JSON) return UVHTTP_E_INVALID;
-    atomic_store_explicit(&format_now, (int)format, memory_order_relaxed);
-    return UVHTTP_OK;
-}
-
-/* As level_from_environment. The configuration names a wrong value: it has the same variable. */
-uvhttp_log_format_t uvhttp_log_get_format(void) {
-    int now = atomic_load_explicit(&format_now, memory_order_relaxed);
-    if (now != LEVEL_UNSET) return (uvhttp_log_format_t)now;
-    uvhttp_log_format_t format = UVHTTP_LOG_FORMAT_TEXT;
-    (void)uvhttp_log_format_parse(getenv("UVHTTP_LOG_FORMAT"), &format);
-    if (!atomic_compare_exchange_strong_explicit(&format_now, &now, (int)format, memory_order_relaxed,
-                                                 memory_order_relaxed))
-        format = (uvhttp_log_format_t)now;
-    return format;
-}
-
-/* --- clock --- */
-
-void uvhttp__log_set_clock(uint64_t (*unix_ns)(void)) {
-    atomic_store(&test_clock, unix_ns);
-}
-
-uint64_t uvhttp__log_now_ns(void) {
-    uint64_t (*clock)(void) = atomic_load_explicit(&test_clock, memory_order_relaxed);
-    if (clock) return clock();
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    uvhttp_log_level_t level = uvhttp__log_level();
+    const char *wrong = uvhttp__log_wrong_environment();
+    if (wrong)
+        UVHTTP_LOG_WARN("log: UVHTTP_LOG_LEVEL is \"%.64s\", which is none of debug, info, warn, error, none; using %s",
+                        wrong, uvhttp_log_level_name(level));
+    return level;
 }
 
 /* --- destination --- */
 
-/* False: there is no callback. */
 #define TRACE_TEXT_SIZE (2 * UVHTTP__TRACE_ID_SIZE + 1)
 
 /* The trace that the thread works for; "" for none. */
@@ -157,6 +62,7 @@ static size_t put_trace(char message[UVHTTP_LOG_MESSAGE_MAX + 1], size_t size) {
     return size;
 }
 
+/* False: there is no callback. */
 static bool emit_to_callback(uvhttp_log_level_t level, const char *text, size_t size, bool cut) {
     if (!atomic_load_explicit(&callback_set, memory_order_acquire)) return false;
     char message[UVHTTP_LOG_MESSAGE_MAX + 1];
@@ -223,7 +129,7 @@ static bool admit(uvhttp_log_level_t level, uint64_t now_ns, uint32_t *suppresse
 static void emit_suppressed(uvhttp_log_level_t level, uint32_t count, uint64_t now_ns) {
     char text[128];
     int size = snprintf(text, sizeof text, "log: suppressed %u message%s of level %s in the last second",
-                        (unsigned)count, count == 1 ? "" : "s", names[level]);
+                        (unsigned)count, count == 1 ? "" : "s", uvhttp_log_level_name(level));
     emit(UVHTTP_LOG_LEVEL_WARN, text, (size_t)size, false, now_ns);
 }
 
@@ -249,8 +155,22 @@ void uvhttp__log_report_suppressed(void) {
     errno = saved_errno;
 }
 
-uint64_t uvhttp__log_suppressed(void) {
-    return atomic_load_explicit(&suppressed_total, memory_order_relaxed);
+void uvhttp__log_server_ended(uint32_t wait_ms) {
+    uvhttp__log_report_suppressed();
+    uvhttp__log_writer_close(wait_ms);
+}
+
+int uvhttp_log_flush(uint32_t timeout_ms) {
+    uvhttp__log_report_suppressed();
+    return uvhttp__log_writer_flush(timeout_ms);
+}
+
+int uvhttp_log_stats_sized(uvhttp_log_stats_t *stats, size_t stats_size) {
+    if (!stats) return UVHTTP_E_INVALID;
+    uvhttp_log_stats_t full = {.suppressed = atomic_load_explicit(&suppressed_total, memory_order_relaxed)};
+    uvhttp__log_writer_stats(&full);
+    uvhttp__sized_write(stats, stats_size, &full, sizeof full);
+    return UVHTTP_OK;
 }
 
 int uvhttp_log_set_rate_limit(uint32_t per_second) {

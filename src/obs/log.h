@@ -23,8 +23,8 @@ uint64_t uvhttp__log_now_ns(void);
 
 /* Logs how many messages were suppressed, if that was not logged yet. Any thread. */
 void uvhttp__log_report_suppressed(void);
-/* How many ever were. */
-uint64_t uvhttp__log_suppressed(void);
+/* That, then uvhttp__log_writer_close. */
+void uvhttp__log_server_ended(uint32_t wait_ms);
 
 /* A line for whoever started the program, whatever the threshold: `text` alone, or in JSON a line of INFO. It goes to
  * standard error in order with the log's lines, and never to a callback. Any thread. */

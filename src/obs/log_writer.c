@@ -14,7 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/sized.h"
 #include "base/thread.h"
 #include "obs/line_out.h"
 #include "obs/log.h"
@@ -243,9 +242,8 @@ static bool wait_until(uint64_t deadline_ns) {
     return pthread_cond_clockwait(&progress, &lock, CLOCK_MONOTONIC, &until) != ETIMEDOUT;
 }
 
-int uvhttp_log_flush(uint32_t timeout_ms) {
+int uvhttp__log_writer_flush(uint32_t timeout_ms) {
     int saved_errno = errno;
-    uvhttp__log_report_suppressed();
     uint64_t deadline_ns = monotonic_ns() + timeout_ms * MS;
     pthread_mutex_lock(&lock);
     uint64_t target = put;
@@ -274,7 +272,6 @@ static void end_thread(uint32_t wait_ms) {
 }
 
 void uvhttp__log_writer_close(uint32_t wait_ms) {
-    uvhttp__log_report_suppressed();
     pthread_mutex_lock(&lock);
     assert(users > 0);
     if (--users == 0) end_thread(wait_ms);
@@ -325,13 +322,9 @@ __attribute__((destructor)) static void on_exit_or_unload(void) {
     pthread_mutex_unlock(&lock);
 }
 
-int uvhttp_log_stats_sized(uvhttp_log_stats_t *stats, size_t stats_size) {
-    if (!stats) return UVHTTP_E_INVALID;
-    uvhttp_log_stats_t full = {.lines = atomic_load(&lines_total),
-                               .bytes = atomic_load(&bytes_total),
-                               .suppressed = uvhttp__log_suppressed(),
-                               .dropped = atomic_load(&dropped_total),
-                               .failed = atomic_load(&failed_total)};
-    uvhttp__sized_write(stats, stats_size, &full, sizeof full);
-    return UVHTTP_OK;
+void uvhttp__log_writer_stats(uvhttp_log_stats_t *stats) {
+    stats->lines = atomic_load(&lines_total);
+    stats->bytes = atomic_load(&bytes_total);
+    stats->dropped = atomic_load(&dropped_total);
+    stats->failed = atomic_load(&failed_total);
 }

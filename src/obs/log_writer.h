@@ -22,6 +22,9 @@
 void uvhttp__log_writer_open(void);
 /* The server has ended. The last close ends the thread, and waits up to `wait_ms` until it has written everything. */
 void uvhttp__log_writer_close(uint32_t wait_ms);
+/* As uvhttp_log_flush and uvhttp_log_stats, but for what was suppressed, which is not a matter of writing. */
+int uvhttp__log_writer_flush(uint32_t timeout_ms);
+void uvhttp__log_writer_stats(uvhttp_log_stats_t *stats);
 
 /* One line with its newline, of at most UVHTTP__LOG_LINE_MAX bytes. Without a server that runs it is written before
  * this returns. Preserves errno. Any thread, but not a signal handler. */

@@ -275,7 +275,7 @@ int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
         notify_end(server);
     else
         (void)uvhttp__server_remember(server, status, "run: %s", server->tcp_server->error);
-    if (server->log_opened) uvhttp__log_writer_close(UVHTTP__LOG_CLOSE_MS);
+    if (server->log_opened) uvhttp__log_server_ended(UVHTTP__LOG_CLOSE_MS);
     return status;
 }
 
