@@ -87,7 +87,7 @@ def tools() -> list[Load]:
     return [UvhttpLoad(), Wrk(), H2load()]
 
 
-def turn(number: int, of: Sequence[Load]) -> list[Load]:
+def rotated(number: int, of: Sequence[Load]) -> list[Load]:
     """Each is as often first, in the middle and last, and comes as often before as behind each other one."""
     start = number % len(of)
     order = [*of[start:], *of[:start]]
