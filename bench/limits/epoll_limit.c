@@ -1,6 +1,6 @@
-/* The floor for an epoll server: one thread, edge-triggered, one static buffer, a canned response per "\r\n\r\n" seen; no
- * parsing, no limits, no timeouts. Not a server: a yardstick. Build: cc -O2 -D_GNU_SOURCE epoll_limit.c -o epoll_limit;
- * run: ./epoll_limit PORT (0: any; it is printed) */
+/* The floor for an epoll server: one thread, edge-triggered, one static buffer, a canned response per "\r\n\r\n" seen;
+ * no parsing, no limits, no timeouts. Not a server: a yardstick. Build: cc -O2 -D_GNU_SOURCE epoll_limit.c -o
+ * epoll_limit; run: ./epoll_limit PORT (0: any; it is printed) */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>

@@ -15,7 +15,8 @@ enum { BUFFER_COUNT = 1024, BUFFER_SIZE = 4096, RESPONSES_MAX = BUFFER_SIZE / 4,
 enum what { ACCEPT, RECEIVE, SEND };
 
 static const char response[] = "HTTP/1.1 200 OK\r\nContent-Length: 13\r\nContent-Type: text/plain\r\n\r\nHello, World!";
-static char responses[RESPONSES_MAX * (sizeof response - 1)]; /* as many as one buffer can ask for: every send is a prefix */
+static char
+    responses[RESPONSES_MAX * (sizeof response - 1)]; /* as many as one buffer can ask for: every send is a prefix */
 static char buffers[BUFFER_COUNT][BUFFER_SIZE];
 static unsigned char matched[FD_MAX]; /* bytes of "\r\n\r\n" that a connection's last buffer ended with */
 static struct io_uring ring;
@@ -138,7 +139,8 @@ static int make_ring(void) {
 }
 
 int main(int argc, char **argv) {
-    for (int i = 0; i < RESPONSES_MAX; i++) memcpy(responses + (size_t)i * (sizeof response - 1), response, sizeof response - 1);
+    for (int i = 0; i < RESPONSES_MAX; i++)
+        memcpy(responses + (size_t)i * (sizeof response - 1), response, sizeof response - 1);
     int listener = listen_on(argc > 1 ? (int)strtol(argv[1], NULL, 10) : 9002);
     if (listener < 0 || make_ring() != 0) {
         fprintf(stderr, "uring_limit: cannot listen, or no io_uring\n");

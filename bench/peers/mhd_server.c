@@ -26,7 +26,7 @@ static enum MHD_Result send_file(struct MHD_Connection *connection, const char *
 }
 
 static enum MHD_Result respond(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
-                              const char *version, const char *data, size_t *size, void **state) {
+                               const char *version, const char *data, size_t *size, void **state) {
     (void)arg, (void)method, (void)version, (void)data, (void)size;
     static int seen;
     if (!*state) { /* the first call is for the head alone */

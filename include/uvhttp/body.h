@@ -142,6 +142,20 @@ static inline UVHTTP_MUST_USE int uvhttp_request_save_body(uvhttp_request_t *req
     return uvhttp_request_save_body_sized(req, directory, options, sizeof *options, saved, size);
 }
 
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_write_body_sized(uvhttp_request_t *req, int fd,
+                                                                  const uvhttp_save_options_t *options,
+                                                                  size_t options_size, uint64_t *size);
+/** Writes a body of any size to an open descriptor, from its current position on. For an upload that continues an
+ * earlier one: open the file, seek to its end, and use a route with `live_body`, so that bytes are in the file when the
+ * client disconnects. What was written stays, also on failure. `size` receives its bytes in both cases, and may be
+ * NULL; when the disk is full, up to config.read_buffer_size more bytes may be in the file. The caller keeps `fd`.
+ * `options` NULL means defaults; `name` must be NULL. Otherwise as uvhttp_request_save_form, without the codes of
+ * forms. */
+static inline UVHTTP_MUST_USE int uvhttp_request_write_body(uvhttp_request_t *req, int fd,
+                                                            const uvhttp_save_options_t *options, uint64_t *size) {
+    return uvhttp_request_write_body_sized(req, fd, options, sizeof *options, size);
+}
+
 /** Returns trailer fields of a chunked body (RFC 9110 section 6.5) after its end. The first function returns the value
  * of the first trailer named `name` (ASCII case ignored); `data` is NULL if there is none. The second returns trailers
  * in the order received, from index 0; false past the last one. Trailers never become header fields. Valid as long as

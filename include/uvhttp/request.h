@@ -100,6 +100,9 @@ UVHTTP_EXPORT void *uvhttp_request_data(const uvhttp_request_t *req);
  * uvhttp_response_defer the request and the response have separate shares of the remaining memory, so that the reading
  * thread needs no lock. */
 UVHTTP_EXPORT void *uvhttp_request_alloc(uvhttp_request_t *req, size_t size);
+/** Returns a terminated copy of `text`, such as a parameter or a header field, that lives as long as the request. NULL
+ * when config.request_memory_max is reached. A text that contains NUL seems to end there. */
+UVHTTP_EXPORT char *uvhttp_request_str_dup(uvhttp_request_t *req, uvhttp_str_t text);
 
 UVHTTP_END_DECLS
 

@@ -81,8 +81,8 @@ typedef struct uvhttp_server_config {
     uint32_t worker_threads_min; /**< threads that start with the server and stay, 0..worker_threads; default 0 */
     uint32_t max_backlog; /**< jobs that wait for a thread, 1..10,000,000; default 10000; above: 503 with Retry-After */
     uint32_t worker_idle_timeout; /**< seconds without a job after which a thread exits. 0: never; default 30 */
-    uint32_t worker_warn_ms; /**< ms after which a running job is counted (work_slow) and logged, 0..86,400,000. 0: off;
-                                default 10000 */
+    uint32_t worker_warn_ms;  /**< ms after which a running job is counted (work_slow) and logged, 0..86,400,000; not a
+                                 handler with live_body, which waits for its client. 0: off;  default 10000 */
     uint32_t handler_warn_ms; /**< ms for which a handler may block its loop before it is counted (handler_blocked) and
                                  logged, 0..86,400,000. 0: off; default 100 */
     uint32_t coroutine_stack_size; /**< stack bytes of a coroutine (coro.h), 16 KiB..64 MiB, rounded up to pages. Only
