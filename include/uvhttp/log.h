@@ -27,17 +27,17 @@ typedef enum uvhttp_log_level {
 /** Sets the threshold: messages of `level` and above are logged. Before the first call, the environment variable
  * UVHTTP_LOG_LEVEL sets it: debug, info, warn, error or none, in any case. Without that variable it is WARN in a
  * library built with NDEBUG, and INFO otherwise. Returns 0 or UVHTTP_E_INVALID. Any thread. */
-UVHTTP_EXPORT int uvhttp_log_set_level(uvhttp_log_level_t level);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_log_set_level(uvhttp_log_level_t level);
 
 /** Returns the current threshold. Any thread. */
-UVHTTP_EXPORT uvhttp_log_level_t uvhttp_log_get_level(void);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD uvhttp_log_level_t uvhttp_log_get_level(void);
 
 /** Parses debug, info, warn, error or none, in any case. Returns 0 or UVHTTP_E_INVALID; on failure *level is unchanged.
  * Any thread. */
-UVHTTP_EXPORT int uvhttp_log_level_parse(const char *text, uvhttp_log_level_t *level);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_log_level_parse(const char *text, uvhttp_log_level_t *level);
 
 /** Returns "DEBUG", "INFO", "WARN", "ERROR" or "NONE". Static storage. Any thread. */
-UVHTTP_EXPORT const char *uvhttp_log_level_name(uvhttp_log_level_t level);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD const char *uvhttp_log_level_name(uvhttp_log_level_t level);
 
 /** Receives a message: one terminated line without time, level and newline, with control characters escaped. The
  * message is valid during the call. Runs on the logging thread, one call at a time. Messages that the callback itself
@@ -46,15 +46,16 @@ typedef void (*uvhttp_log_cb)(uvhttp_log_level_t level, const char *message, siz
 
 /** Sends messages to `cb` instead of stderr; NULL restores stderr. When the call returns, the previous callback is not
  * running and is not called again. Returns 0, or UVHTTP_E_STATE when called inside the callback. Any thread. */
-UVHTTP_EXPORT int uvhttp_log_set_callback(uvhttp_log_cb cb, void *user);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_log_set_callback(uvhttp_log_cb cb, void *user);
 
 /** Sets the maximum number of lines per second, 1..1000000; 0 removes the maximum. Default UVHTTP_MAX_LOGS_PER_SECOND.
  * Returns 0 or UVHTTP_E_INVALID. Any thread. */
-UVHTTP_EXPORT int uvhttp_log_set_rate_limit(uint32_t per_second);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_log_set_rate_limit(uint32_t per_second);
 
 /** Writes one line if `level` is at or above the threshold and the rate permits it. Never fails, and preserves errno.
  * Prefer the macros: they cost one load when the level is filtered out. Any thread, but not a signal handler. */
-UVHTTP_EXPORT void uvhttp_log(uvhttp_log_level_t level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_log(uvhttp_log_level_t level, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /** The threshold as a number, or -1 before the environment is read. For the macros only; use uvhttp_log_get_level()
  * elsewhere. */

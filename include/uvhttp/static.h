@@ -57,8 +57,9 @@ typedef struct uvhttp_static_options {
     uint32_t backlog_max;       /**< lookups that wait for a helper thread, 1..1,000,000; above: 503; default 1024 */
 } uvhttp_static_options_t;
 
-UVHTTP_EXPORT int uvhttp_static_sized(struct uvhttp_server *server, const char *prefix, const char *root,
-                                      const uvhttp_static_options_t *options, size_t options_size);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_static_sized(struct uvhttp_server *server, const char *prefix,
+                                                          const char *root, const uvhttp_static_options_t *options,
+                                                          size_t options_size);
 /** Serves the files below the directory `root`, for GET and HEAD of `prefix` ("/", "/assets") and all paths below it.
  * Call it before the first listen or run. Returns 0, UVHTTP_E_STATIC_ROOT (the directory cannot be opened),
  * UVHTTP_E_CONFIG (an option), UVHTTP_E_INVALID, UVHTTP_E_NOMEM or a code of uvhttp_route. The reason is logged. The
@@ -67,8 +68,10 @@ static inline int uvhttp_static(struct uvhttp_server *server, const char *prefix
                                 const uvhttp_static_options_t *options) {
     return uvhttp_static_sized(server, prefix, root, options, sizeof *options);
 }
-UVHTTP_EXPORT int uvhttp_group_static_sized(uvhttp_group_t *group, const char *prefix, const char *root,
-                                            const uvhttp_static_options_t *options, size_t options_size);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_group_static_sized(uvhttp_group_t *group, const char *prefix,
+                                                                const char *root,
+                                                                const uvhttp_static_options_t *options,
+                                                                size_t options_size);
 /** Serves files below the prefix of a group, with its middleware. Group and prefix may have parameters
  * ("/tenants/:id"); all their values show the same files. */
 static inline int uvhttp_group_static(uvhttp_group_t *group, const char *prefix, const char *root,

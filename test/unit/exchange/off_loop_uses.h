@@ -389,23 +389,58 @@ static void deferred_next(user_t *user) {
 
 typedef struct entry {
     const char *name;
+    const char *thread; /* the macro of types.h in its declaration */
     void (*use)(user_t *user);
 } entry_t;
-#define USE(function)                                                                                                  \
-    { "uvhttp_" #function, function }
+#define USE_ON(thread, function)                                                                                       \
+    { "uvhttp_" #function, thread, function }
+#define USE(function) USE_ON("UVHTTP_OWNER_THREAD", function)
+#define USE_HANDLE(function) USE_ON("UVHTTP_ANY_THREAD", function)
+#define REFUSED_OFF_LOOP(function) USE_ON("UVHTTP_LOOP_THREAD", function)
+#define USE_ON_WORKER(function) USE_ON("UVHTTP_WORKER_THREAD", function)
 
 static const entry_t of_requests[] = {
-    USE(request_method),       USE(request_method_text),    USE(request_target),        USE(request_path),
-    USE(request_query),        USE(request_query_param),    USE(request_query_at),      USE(request_param),
-    USE(request_header),       USE(request_header_at),      USE(request_header_count),  USE(request_header_next),
-    USE(request_host),         USE(request_http_version),   USE(request_body),          USE(request_peer),
-    USE(request_peer_address), USE(request_client),         USE(request_client_scheme), USE(request_client_host),
-    USE(request_is_tls),       USE(request_client_subject), USE(request_time_ns),       USE(request_data),
-    USE(request_set_data),     USE(request_alloc),          USE(request_trailer),       USE(request_trailer_at),
-    USE(request_cookie),       USE(request_cookie_at),      USE(request_form),          USE(request_id_get),
-    USE(request_on_body),      USE(request_on_multipart),   USE(request_pause_body),    USE(request_resume_body),
-    USE(request_read_body),    USE(request_save_body),      USE(request_save_form),     USE(request_str_dup),
-    USE(request_write_body),
+    USE(request_method),
+    USE(request_method_text),
+    USE(request_target),
+    USE(request_path),
+    USE(request_query),
+    USE(request_query_param),
+    USE(request_query_at),
+    USE(request_param),
+    USE(request_header),
+    USE(request_header_at),
+    USE(request_header_count),
+    USE(request_header_next),
+    USE(request_host),
+    USE(request_http_version),
+    USE(request_body),
+    USE(request_peer),
+    USE(request_peer_address),
+    USE(request_client),
+    USE(request_client_scheme),
+    USE(request_client_host),
+    USE(request_is_tls),
+    USE(request_client_subject),
+    USE(request_time_ns),
+    USE(request_data),
+    USE(request_set_data),
+    USE(request_alloc),
+    USE(request_trailer),
+    USE(request_trailer_at),
+    USE(request_cookie),
+    USE(request_cookie_at),
+    USE(request_form),
+    USE(request_id_get),
+    REFUSED_OFF_LOOP(request_on_body),
+    REFUSED_OFF_LOOP(request_on_multipart),
+    REFUSED_OFF_LOOP(request_pause_body),
+    REFUSED_OFF_LOOP(request_resume_body),
+    USE_ON_WORKER(request_read_body),
+    USE_ON_WORKER(request_save_body),
+    USE_ON_WORKER(request_save_form),
+    USE(request_str_dup),
+    USE_ON_WORKER(request_write_body),
 };
 /* In this order: begin locks what is before it. */
 static const entry_t of_responses[] = {
@@ -429,18 +464,27 @@ static const entry_t of_responses[] = {
     USE(response_defer),
 };
 static const entry_t of_handles[] = {
-    USE(deferred_on_stop), USE(deferred_header),     USE(deferred_header_str),  USE(deferred_interim),
-    USE(deferred_run),     USE(deferred_aborted),    USE(deferred_request),     USE(deferred_retain),
-    USE(deferred_release), USE(deferred_pause_body), USE(deferred_resume_body),
+    USE_HANDLE(deferred_on_stop),
+    USE(deferred_header),
+    USE(deferred_header_str),
+    USE_HANDLE(deferred_interim),
+    USE_HANDLE(deferred_run),
+    USE_HANDLE(deferred_aborted),
+    USE(deferred_request),
+    USE_HANDLE(deferred_retain),
+    USE_HANDLE(deferred_release),
+    USE_HANDLE(deferred_pause_body),
+    USE_HANDLE(deferred_resume_body),
 };
 static const entry_t of_handles_afterwards[] = {
-    USE(deferred_text), USE(deferred_json), USE(deferred_send), USE(deferred_send_ref), USE(deferred_next),
+    USE_HANDLE(deferred_text),     USE_HANDLE(deferred_json), USE_HANDLE(deferred_send),
+    USE_HANDLE(deferred_send_ref), USE_HANDLE(deferred_next),
 };
 /* Not for a thread that is not the loop's. */
 static const entry_t on_loop_only[] = {
-    {"uvhttp_deferred_on_abort", NULL}, /* right after defer, in the handler */
-    {"uvhttp_deferred_on_drain", NULL}, /* the same */
-    {"uvhttp_request_id", NULL},        /* a middleware, which is made before the server runs */
+    {"uvhttp_deferred_on_abort", "UVHTTP_LOOP_THREAD", NULL}, /* right after defer, in the handler */
+    {"uvhttp_deferred_on_drain", "UVHTTP_LOOP_THREAD", NULL}, /* the same */
+    {"uvhttp_request_id", "UVHTTP_ANY_THREAD", NULL},         /* a middleware, which is made before the server runs */
 };
 
 #endif

@@ -21,12 +21,28 @@ static void use_all(const entry_t *table, size_t count, user_t *user) {
 
 /* --- the tables are complete --- */
 
-static bool listed(const entry_t *table, size_t count, const char *text, size_t size) {
+static const entry_t *listed(const entry_t *table, size_t count, const char *text, size_t size) {
     for (size_t i = 0; i < count; i++)
-        if (strlen(table[i].name) == size && memcmp(table[i].name, text, size) == 0) return true;
-    return false;
+        if (strlen(table[i].name) == size && memcmp(table[i].name, text, size) == 0) return &table[i];
+    return NULL;
 }
-#define LISTED(table, text, size) listed((table), COUNT(table), (text), (size))
+
+static const entry_t *entry_of(const char *text, size_t size) {
+    const entry_t *entry = listed(of_requests, COUNT(of_requests), text, size);
+    if (!entry) entry = listed(of_responses, COUNT(of_responses), text, size);
+    if (!entry) entry = listed(of_handles, COUNT(of_handles), text, size);
+    if (!entry) entry = listed(of_handles_afterwards, COUNT(of_handles_afterwards), text, size);
+    return entry ? entry : listed(on_loop_only, COUNT(on_loop_only), text, size);
+}
+
+/* Whether the declaration that ends at `end` names this thread. One without UVHTTP_EXPORT, which stands in the header,
+ * names none. */
+static bool names_thread(const char *text, const char *end, const char *thread) {
+    const char *start = end;
+    while (start > text && !strchr(";}/", start[-1])) start--;
+    const char *exported = memmem(start, (size_t)(end - start), "UVHTTP_EXPORT ", 14);
+    return !exported || strncmp(exported + 14, thread, strlen(thread)) == 0;
+}
 
 static int check_functions(const char *text, const char *prefix, const char *file) {
     int found = 0;
@@ -35,10 +51,11 @@ static int check_functions(const char *text, const char *prefix, const char *fil
         if (at[size] != '(') continue; /* a type, or named in a comment */
         found++;
         if (size > 6 && strncmp(at + size - 6, "_sized", 6) == 0) size -= 6; /* what the function without it calls */
-        if (LISTED(of_requests, at, size) || LISTED(of_responses, at, size) || LISTED(of_handles, at, size) ||
-            LISTED(of_handles_afterwards, at, size) || LISTED(on_loop_only, at, size))
-            continue;
-        fail_msg("%s: %.*s is in no table of off_loop_uses.h: how is it used off the loop?", file, (int)size, at);
+        const entry_t *entry = entry_of(at, size);
+        if (!entry)
+            fail_msg("%s: %.*s is in no table of off_loop_uses.h: how is it used off the loop?", file, (int)size, at);
+        else if (!names_thread(text, at, entry->thread))
+            fail_msg("%s: %s is not declared %s", file, entry->name, entry->thread);
     }
     return found;
 }
