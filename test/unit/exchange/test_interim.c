@@ -63,9 +63,8 @@ static void test_each_kind_of_handler_sends_them_before_its_response(void **stat
     fake_server_t server;
     fake_server_make(&server, state);
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
-        assert_int_equal(
-            uvhttp_route(server.serving->server, UVHTTP_GET, routes[i].path, routes[i].handler, NULL, routes[i].exec),
-            UVHTTP_OK);
+        assert_non_null(
+            uvhttp_route(server.serving->server, UVHTTP_GET, routes[i].path, routes[i].handler, NULL, routes[i].exec));
     fake_server_start(&server);
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         late = UVHTTP_E_STATE;
