@@ -49,7 +49,7 @@ typedef struct uvhttp_rate_limit_stats_s {
     uint64_t allowed;      /**< requests that the buckets admitted */
     uint64_t refused;      /**< requests refused with 429 (or 503) because their bucket was empty */
     uint64_t keys;         /**< buckets in memory, including full ones */
-    uint64_t evicted;      /**< buckets evicted before they were full, because of max_keys: raise it if this grows */
+    uint64_t evicted;      /**< buckets evicted before they were full, because of keys_max: raise it if this grows */
     uint64_t exempt;       /**< requests of the allow list, or for which the callback returned no key */
     uint64_t store_errors; /**< requests for which the store failed */
 } uvhttp_rate_limit_stats_t;
@@ -114,7 +114,7 @@ typedef struct uvhttp_rate_limit_options {
                           is 5.0 / 60. Stored as ns per request, rounded up: at most 0.1 % slower */
     uint32_t burst; /**< requests of a full bucket, 1..1,000,000,000; default: those of one second, at least 1. burst /
                        per_second is at most 366 days */
-    uint32_t max_keys; /**< maximum of buckets, 1..100,000,000 of 32 bytes, allocated by this call; default 100,000. Not
+    uint32_t keys_max; /**< maximum of buckets, 1..100,000,000 of 32 bytes, allocated by this call; default 100,000. Not
                           used with a custom store */
     uvhttp_rate_limit_by_t by;    /**< default BY_ADDRESS */
     const char *header;           /**< BY_HEADER: name of the field */
