@@ -148,7 +148,7 @@ def run(
 
         loads[0].run(job(WARM_UP_SECONDS))
         for number in range(rounds):
-            for load in turn(number, loads):
+            for load in rotated(number, loads):
                 before = Seen.now(running, cpus)
                 outcome = load.run(job(scenario.seconds))
                 done.append(measured(scenario, load, number + 1, outcome, before, Seen.now(running, cpus), cpus))

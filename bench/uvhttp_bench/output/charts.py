@@ -155,7 +155,7 @@ def _ratio_axis(scale: _Scale, y: float) -> str:
     used = [scale(1)]
     body = _text(scale(1), y + 15, "1", "q", "middle")
     for tick in RATIO_TICKS:
-        if scale.low <= tick <= scale.high and all(abs(scale(tick) - place) > TICK_ROOM for place in taken):
+        if scale.low <= tick <= scale.high and all(abs(scale(tick) - place) > TICK_ROOM for place in used):
             used.append(scale(tick))
             body += _text(scale(tick), y + 15, f"{tick:g}", "q", "middle")
     return body
