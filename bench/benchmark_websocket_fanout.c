@@ -83,20 +83,20 @@ static int connect_to(uint16_t port, const char *target) {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof address) != 0) die("connect");
-    char text[512], answer[1024] = "";
+    char text[512], response[1024] = "";
     int size = snprintf(text, sizeof text,
                         "GET %s HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
                         "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n%s\r\n",
                         target, options.compression ? "Sec-WebSocket-Extensions: permessage-deflate\r\n" : "");
     if (send(fd, text, (size_t)size, MSG_NOSIGNAL) != size) die("send");
     size_t got = 0;
-    while (!strstr(answer, "\r\n\r\n")) {
-        ssize_t more = recv(fd, answer + got, sizeof answer - 1 - got, 0);
+    while (!strstr(response, "\r\n\r\n")) {
+        ssize_t more = recv(fd, response + got, sizeof response - 1 - got, 0);
         if (more <= 0) die("handshake");
         got += (size_t)more;
-        answer[got] = '\0';
+        response[got] = '\0';
     }
-    if (strncmp(answer, "HTTP/1.1 101", 12) != 0) die(answer);
+    if (strncmp(response, "HTTP/1.1 101", 12) != 0) die(response);
     return fd;
 }
 

@@ -58,6 +58,10 @@ static void both(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     for (int i = 0; i < 2; i++) uvhttp_client_response_free(parts[i].response);
 }
 
+static void free_response(void *response) {
+    uvhttp_client_response_free(response);
+}
+
 static void first(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     const upstreams_t *upstreams = user;
     uvhttp_str_t sent = uvhttp_request_body(req);
@@ -77,9 +81,9 @@ static void first(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
         respond_error(res, error);
         return;
     }
-    uvhttp_str_t body = uvhttp_client_response_body(response);
-    uvhttp_response_send(res, uvhttp_client_response_status(response), "text/plain", body.data, body.size);
-    uvhttp_client_response_free(response);
+    uvhttp_str_t body = uvhttp_client_response_body(response); /* not copied: freed when it has been sent */
+    uvhttp_response_send_ref(res, uvhttp_client_response_status(response), "text/plain", body.data, body.size,
+                             free_response, response);
 }
 
 /* --- the servers that stand in --- */

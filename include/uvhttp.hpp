@@ -525,8 +525,8 @@ template <class F> struct route final : route_base {
         } else {
             static_assert(std::is_invocable_v<F &, request &, reply &>,
                           "a handler is response(request&), task<response>(request&) or void(request&, reply&)");
-            reply answer(res);
-            handler(req, answer);
+            reply by_calls(res);
+            handler(req, by_calls);
         }
     }
 };

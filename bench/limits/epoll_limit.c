@@ -1,6 +1,6 @@
-/* The floor for an epoll server: one thread, edge-triggered, one static buffer, a canned answer per "\r\n\r\n" seen; no
- * parsing, no limits, no timeouts. Not a server: a yardstick. Build: cc -O2 -D_GNU_SOURCE epoll_limit.c -o epoll_limit;
- * run: ./epoll_limit PORT (0: any; it is printed) */
+/* The floor for an epoll server: one thread, edge-triggered, one static buffer, a canned response per "\r\n\r\n" seen;
+ * no parsing, no limits, no timeouts. Not a server: a yardstick. Build: cc -O2 -D_GNU_SOURCE epoll_limit.c -o
+ * epoll_limit; run: ./epoll_limit PORT (0: any; it is printed) */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 13\r\nContent-Type: text/plain\r\n\r\nHello, World!";
+static const char response[] = "HTTP/1.1 200 OK\r\nContent-Length: 13\r\nContent-Type: text/plain\r\n\r\nHello, World!";
 static char in[65536], out[2 << 20];
 static int poller;
 
@@ -27,8 +27,8 @@ static void serve(int fd) {
     size_t size = 0;
     const char *end = in + got;
     for (char *at = in; (at = memmem(at, (size_t)(end - at), "\r\n\r\n", 4)); at += 4) {
-        memcpy(out + size, answer, sizeof answer - 1);
-        size += sizeof answer - 1;
+        memcpy(out + size, response, sizeof response - 1);
+        size += sizeof response - 1;
     }
     if (size > 0 && write(fd, out, size) != (ssize_t)size) close(fd);
 }

@@ -1,4 +1,4 @@
-/* The floor for a libuv server: one thread, uv_tcp_t streams, one static buffer, a canned answer per "\r\n\r\n" seen;
+/* The floor for a libuv server: one thread, uv_tcp_t streams, one static buffer, a canned response per "\r\n\r\n" seen;
  * no parsing, no limits, no timeouts. Not a server: the yardstick that the libuv engine is measured against. Build: cc
  * -O2 -D_GNU_SOURCE libuv_limit.c -o libuv_limit -luv; run: ./libuv_limit PORT (0: any; it is printed) */
 #include <netinet/in.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <uv.h>
 
-static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 13\r\nContent-Type: text/plain\r\n\r\nHello, World!";
+static const char response[] = "HTTP/1.1 200 OK\r\nContent-Length: 13\r\nContent-Type: text/plain\r\n\r\nHello, World!";
 static char in[65536], out[2 << 20];
 
 static void on_closed(uv_handle_t *handle) {
@@ -28,8 +28,8 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer) {
     size_t size = 0;
     const char *end = buffer->base + got;
     for (char *at = in; (at = memmem(at, (size_t)(end - at), "\r\n\r\n", 4)); at += 4) {
-        memcpy(out + size, answer, sizeof answer - 1);
-        size += sizeof answer - 1;
+        memcpy(out + size, response, sizeof response - 1);
+        size += sizeof response - 1;
     }
     uv_buf_t bytes = uv_buf_init(out, (unsigned)size);
     if (size > 0 && uv_try_write(stream, &bytes, 1) != (int)size) uv_close((uv_handle_t *)stream, on_closed);

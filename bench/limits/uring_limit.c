@@ -1,4 +1,4 @@
-/* The floor for an io_uring server: one ring, multishot accept and receive, one ring of buffers, a canned answer for
+/* The floor for an io_uring server: one ring, multishot accept and receive, one ring of buffers, a canned response for
  * each empty line, one system call per turn. No parsing, no limits, no timeouts: the yardstick for the io_uring engine.
  * cc -O2 -D_GNU_SOURCE uring_limit.c -o uring_limit -luring; ./uring_limit PORT (0: any; it is printed) */
 #include <errno.h>
@@ -11,11 +11,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { BUFFER_COUNT = 1024, BUFFER_SIZE = 4096, ANSWERS_MAX = BUFFER_SIZE / 4, FD_MAX = 65536 };
+enum { BUFFER_COUNT = 1024, BUFFER_SIZE = 4096, RESPONSES_MAX = BUFFER_SIZE / 4, FD_MAX = 65536 };
 enum what { ACCEPT, RECEIVE, SEND };
 
-static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 13\r\nContent-Type: text/plain\r\n\r\nHello, World!";
-static char answers[ANSWERS_MAX * (sizeof answer - 1)]; /* as many as one buffer can ask for: every send is a prefix */
+static const char response[] = "HTTP/1.1 200 OK\r\nContent-Length: 13\r\nContent-Type: text/plain\r\n\r\nHello, World!";
+static char
+    responses[RESPONSES_MAX * (sizeof response - 1)]; /* as many as one buffer can ask for: every send is a prefix */
 static char buffers[BUFFER_COUNT][BUFFER_SIZE];
 static unsigned char matched[FD_MAX]; /* bytes of "\r\n\r\n" that a connection's last buffer ended with */
 static struct io_uring ring;
@@ -82,7 +83,7 @@ static void on_receive(int fd, int result, unsigned flags) {
         io_uring_buf_ring_advance(free_buffers, 1);
         if (count > 0) {
             struct io_uring_sqe *sqe = entry();
-            io_uring_prep_send(sqe, fd, answers, count * (sizeof answer - 1), MSG_NOSIGNAL | MSG_WAITALL);
+            io_uring_prep_send(sqe, fd, responses, count * (sizeof response - 1), MSG_NOSIGNAL | MSG_WAITALL);
             sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
             tag(sqe, SEND, fd);
         }
@@ -138,7 +139,8 @@ static int make_ring(void) {
 }
 
 int main(int argc, char **argv) {
-    for (int i = 0; i < ANSWERS_MAX; i++) memcpy(answers + (size_t)i * (sizeof answer - 1), answer, sizeof answer - 1);
+    for (int i = 0; i < RESPONSES_MAX; i++)
+        memcpy(responses + (size_t)i * (sizeof response - 1), response, sizeof response - 1);
     int listener = listen_on(argc > 1 ? (int)strtol(argv[1], NULL, 10) : 9002);
     if (listener < 0 || make_ring() != 0) {
         fprintf(stderr, "uring_limit: cannot listen, or no io_uring\n");

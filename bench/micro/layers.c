@@ -3,7 +3,7 @@
  *
  *   layers LAYER PORT TLS_PORT FILES CERTIFICATE KEY ENGINE     # or: layers --version
  *
- *   tcp         the TCP server: a canned answer for each empty line
+ *   tcp         the TCP server: a canned response for each empty line
  *   parse       reads the request head first, and throws it away
  *   server      the HTTP server: message, limits, timeouts, one route, response head
  *   route       213 routes, and a path with two parameters
@@ -34,7 +34,7 @@ static void on_data(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user
     }
 }
 
-/* wrk's requests come whole; one that does not is not answered, which the benchmark would see. */
+/* wrk's requests arrive complete; one that does not gets no response, which the benchmark would see. */
 static void on_data_parsed(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
     (void)user;
     static uvhttp__field_t fields[100];
@@ -49,7 +49,7 @@ static void on_data_parsed(uvhttp_tcp_t *tcp, const char *data, size_t size, voi
     }
 }
 
-static void answer(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void respond(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     uvhttp_response_send_static(res, 200, "text/plain", hello, sizeof hello - 1);
 }
@@ -72,9 +72,9 @@ static void add_many_routes(uvhttp_server_t *server) {
     char pattern[64];
     for (int i = 0; i < 212; ++i) {
         snprintf(pattern, sizeof pattern, "/api/v%d/resource%d/:id", i % 4, i);
-        uvhttp_get(server, pattern, answer, NULL);
+        uvhttp_get(server, pattern, respond, NULL);
     }
-    uvhttp_get(server, "/users/:user/posts/:post", answer, NULL);
+    uvhttp_get(server, "/users/:user/posts/:post", respond, NULL);
 }
 
 static int run_http(const char *layer, const char *address, char **argv, int engine) {
@@ -90,7 +90,7 @@ static int run_http(const char *layer, const char *address, char **argv, int eng
         uvhttp_use(server, uvhttp_cors(NULL));
     }
     if (strcmp(layer, "route") == 0) add_many_routes(server);
-    uvhttp_get(server, "/", answer, NULL);
+    uvhttp_get(server, "/", respond, NULL);
     int status = 0;
     if (strcmp(layer, "static") == 0) status = uvhttp_static(server, "/static", argv[4], NULL);
     if (status == 0 && strcmp(layer, "tls") == 0) {

@@ -13,9 +13,9 @@
 
 /* --- the table --- */
 
-static uvhttp_rate_limit_store_t store_of(uint32_t max_keys) {
+static uvhttp_rate_limit_store_t store_of(uint32_t keys_max) {
     uvhttp_rate_limit_store_t store;
-    if (uvhttp__rate_limit_local_store(max_keys, &store) != UVHTTP_OK) abort();
+    if (uvhttp__rate_limit_local_store(keys_max, &store) != UVHTTP_OK) abort();
     return store;
 }
 

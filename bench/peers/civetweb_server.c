@@ -1,5 +1,5 @@
-/* Owns: civetweb as a peer: the same answers as performance_test. It gives each connection a thread for as long as the
- * connection lasts, so that it gets as many threads as there are connections.
+/* Owns: civetweb as a peer: the same responses as performance_test. It gives each connection a thread for as long as
+ * the connection lasts, so that it gets as many threads as there are connections.
  *
  *   civetweb_server PORT FILES THREADS
  */

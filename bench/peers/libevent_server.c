@@ -1,4 +1,4 @@
-/* Owns: libevent's evhttp as a peer: one thread, the same answers as performance_test.
+/* Owns: libevent's evhttp as a peer: one thread, the same responses as performance_test.
  *
  *   libevent_server PORT FILES [CERTIFICATE KEY]
  */
@@ -24,7 +24,7 @@ static char large[100 * 1024];
 static const char *files;
 static bool tls;
 
-static void answer(struct evhttp_request *req, const char *type, struct evbuffer *body) {
+static void respond(struct evhttp_request *req, const char *type, struct evbuffer *body) {
     evhttp_add_header(evhttp_request_get_output_headers(req), "Content-Type", type);
     evhttp_send_reply(req, 200, "OK", body);
     evbuffer_free(body);
@@ -34,14 +34,14 @@ static void hello(struct evhttp_request *req, void *user) {
     (void)user;
     struct evbuffer *body = evbuffer_new();
     evbuffer_add_reference(body, "Hello, World!", 13, NULL, NULL);
-    answer(req, "text/plain", body);
+    respond(req, "text/plain", body);
 }
 
 static void send_large(struct evhttp_request *req, void *user) {
     (void)user;
     struct evbuffer *body = evbuffer_new();
     evbuffer_add_reference(body, large, sizeof large, NULL, NULL);
-    answer(req, "application/octet-stream", body);
+    respond(req, "application/octet-stream", body);
 }
 
 static void send_file(struct evhttp_request *req, void *user) {
@@ -58,7 +58,7 @@ static void send_file(struct evhttp_request *req, void *user) {
     struct evbuffer *body = evbuffer_new();
     if (!tls) evbuffer_set_flags(body, EVBUFFER_FLAG_DRAINS_TO_FD); /* sendfile instead of a mapping */
     evbuffer_add_file(body, fd, 0, facts.st_size);                  /* closes fd */
-    answer(req, "application/octet-stream", body);
+    respond(req, "application/octet-stream", body);
 }
 
 static struct bufferevent *plain(struct event_base *base, void *user) {

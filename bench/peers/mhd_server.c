@@ -1,4 +1,4 @@
-/* Owns: libmicrohttpd as a peer: one epoll thread, the same answers as performance_test.
+/* Owns: libmicrohttpd as a peer: one epoll thread, the same responses as performance_test.
  *
  *   mhd_server PORT TLS_PORT FILES CERTIFICATE KEY
  */
@@ -25,8 +25,8 @@ static enum MHD_Result send_file(struct MHD_Connection *connection, const char *
     return result;
 }
 
-static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
-                              const char *version, const char *data, size_t *size, void **state) {
+static enum MHD_Result respond(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
+                               const char *version, const char *data, size_t *size, void **state) {
     (void)arg, (void)method, (void)version, (void)data, (void)size;
     static int seen;
     if (!*state) { /* the first call is for the head alone */
@@ -64,9 +64,9 @@ int main(int argc, char **argv) {
     MHD_add_response_header(hello, "Content-Type", "text/plain");
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_TURBO;
     struct MHD_Daemon *plain =
-        MHD_start_daemon(flags, (uint16_t)atoi(argv[1]), NULL, NULL, answer, NULL, MHD_OPTION_CONNECTION_LIMIT, 4000u,
+        MHD_start_daemon(flags, (uint16_t)atoi(argv[1]), NULL, NULL, respond, NULL, MHD_OPTION_CONNECTION_LIMIT, 4000u,
                          MHD_OPTION_CONNECTION_TIMEOUT, 60u, MHD_OPTION_END);
-    struct MHD_Daemon *tls = MHD_start_daemon(flags | MHD_USE_TLS, (uint16_t)atoi(argv[2]), NULL, NULL, answer, NULL,
+    struct MHD_Daemon *tls = MHD_start_daemon(flags | MHD_USE_TLS, (uint16_t)atoi(argv[2]), NULL, NULL, respond, NULL,
                                               MHD_OPTION_CONNECTION_LIMIT, 4000u, MHD_OPTION_CONNECTION_TIMEOUT, 60u,
                                               MHD_OPTION_HTTPS_MEM_CERT, read_text(argv[4]), MHD_OPTION_HTTPS_MEM_KEY,
                                               read_text(argv[5]), MHD_OPTION_END);

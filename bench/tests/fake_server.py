@@ -14,7 +14,7 @@ FAULT = os.environ.get("FAKE", "")
 BUILDS = {"coverage": "build_coverage.txt"}
 
 
-def answer(status: str) -> bytes:
+def response(status: str) -> bytes:
     body = b"Hello, World!" if status.startswith("200") else b"Not Found"
     return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
@@ -43,7 +43,7 @@ def serve(port: int) -> None:
                 if data:
                     count += 1
                     wrong = FAULT == "404" or (FAULT == "later-404" and count > 1)
-                    client.sendall(answer("404 Not Found" if wrong else "200 OK") * max(1, data.count(b"\r\n\r\n")))
+                    client.sendall(response("404 Not Found" if wrong else "200 OK") * max(1, data.count(b"\r\n\r\n")))
                     if FAULT == "log":
                         print(f"connection reset by peer, number {count}", file=sys.stderr, flush=True)
                     if FAULT == "slow":

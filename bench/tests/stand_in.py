@@ -9,8 +9,8 @@ REPLACED = ((identity, "before"), (identity, "after"), (recheck, "figures"), (re
 
 
 def allow() -> None:
-    identity.before = lambda expected, target, running, load, told=None: Identity()
-    identity.after = lambda seen, running, told=None: seen
+    identity.before = lambda expected, target, running, load, on_response=None: Identity()
+    identity.after = lambda seen, running, on_response=None: seen
     recheck.figures = lambda record: []
     recheck.checks = lambda record: []
     audit.of_revision = lambda records: None

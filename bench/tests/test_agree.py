@@ -33,7 +33,7 @@ def test_h2load_is_read_with_its_log() -> None:
     assert results.bytes_received == 41170
 
 
-def test_h2load_counts_answers_of_another_status_as_errors() -> None:
+def test_h2load_counts_responses_of_another_status_as_errors() -> None:
     text = (FIXTURES / "h2load.txt").read_text().replace("358 succeeded, 0 failed", "0 succeeded, 358 failed")
     assert h2load.parse(text, h2load.histogram_of([])).errors.status == 358
     with pytest.raises(BenchError, match="no summary: Try"):
@@ -60,7 +60,7 @@ def test_a_bucket_of_uvhttp_load_stands_for_its_middle() -> None:
 
 def test_each_tool_is_as_often_first_and_behind_each_other() -> None:
     tools = agreement.tools()
-    orders = [tuple(tool.name for tool in agreement.turn(number, tools)) for number in range(6)]
+    orders = [tuple(tool.name for tool in agreement.rotated(number, tools)) for number in range(6)]
     assert len(set(orders)) == 6
 
 
@@ -85,7 +85,7 @@ def verdicts(runs: list[Measured]) -> dict[tuple[str, str], Finding]:
     return {(finding.figure, finding.other): finding for finding in agreement.findings(runs)}
 
 
-def test_tools_that_say_the_same_agree_and_the_cheaper_one_is_told() -> None:
+def test_tools_that_say_the_same_agree_and_the_cheaper_one_is_reported() -> None:
     found = verdicts(rounds())
     assert {key: finding.verdict for key, finding in found.items() if finding.verdict} == {
         ("requests/s", WRK): AGREES, ("mean ms", H2LOAD): AGREES, ("P50 ms", H2LOAD): AGREES, ("CPU us/req", WRK): LESS,
@@ -134,7 +134,7 @@ def test_cpu_of_few_requests_is_that_of_a_start() -> None:
     assert found["CPU us/req", WRK].verdict == NOT_JUDGED and found["requests/s", WRK].verdict == AGREES
 
 
-def test_a_restless_machine_is_told_and_decides_nothing_but_the_cpu_time() -> None:
+def test_a_noisy_machine_is_reported_and_decides_nothing_but_the_cpu_time() -> None:
     assert len(agreement.notes(rounds())) == 1
     runs = [replace(r, others_part=0.2) for r in rounds(rate=1.4)]
     assert "in 18 of 18 runs" in agreement.notes(runs)[1]

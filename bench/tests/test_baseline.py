@@ -173,7 +173,7 @@ def test_another_environment_is_a_refusal_that_says_what_differs(place: Path, ca
     assert not (place / "data" / "2026-01-09").exists()
 
 
-def test_the_newest_baseline_of_this_environment_is_taken(tmp_path: Path) -> None:
+def test_the_newest_baseline_of_this_environment_is_selected(tmp_path: Path) -> None:
     here = Environment("Linux", "CPU", 2, "8GB", "GCC", "12", hash="here")
     with pytest.raises(MissingError, match="no baseline is kept"):
         regression.baseline_of(tmp_path, here)

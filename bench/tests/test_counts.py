@@ -121,7 +121,7 @@ def test_wrk_leaves_out_connections_that_its_threads_cannot_share() -> None:
 @pytest.mark.skipif(not sockets.available(), reason="needs sock_diag of the kernel")
 def test_the_kernels_count_is_exact_and_of_one_port_only() -> None:
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        watch = sockets.Watch(one.getsockname()[1])
+        counter = sockets.Counter(one.getsockname()[1])
         for listener in (one, other, one):
             with socket.create_connection(listener.getsockname()) as client, listener.accept()[0] as server:
                 client.sendall(b"q" * 1000)
@@ -129,17 +129,17 @@ def test_the_kernels_count_is_exact_and_of_one_port_only() -> None:
                 server.sendall(b"r" * 5000)
                 client.recv(5000, socket.MSG_WAITALL)
                 server.shutdown(socket.SHUT_WR)
-        found = watch.moved(2)
-        watch.close()
+        found = counter.moved(2)
+        counter.close()
     assert found and found.connections == 2 and found.sent == 2 * 5000
     assert 2 * 1000 <= found.received <= 2 * 1001 and 2 * 400 <= found.unread <= 2 * 401  # a FIN counts
 
 
-def test_a_watch_leaves_no_thread_and_waits_for_no_connection_that_is_not_expected() -> None:
+def test_a_connection_count_leaves_no_thread_and_waits_for_no_connection_that_is_not_expected() -> None:
     before = threading.active_count()
-    watch = sockets.Watch(1)
-    assert watch.moved(0) == (Moved(0, 0, 0, 0) if sockets.available() else None)
-    watch.close()
+    counter = sockets.Counter(1)
+    assert counter.moved(0) == (Moved(0, 0, 0, 0) if sockets.available() else None)
+    counter.close()
     assert threading.active_count() == before
 
 

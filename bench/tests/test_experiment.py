@@ -22,7 +22,7 @@ from uvhttp_bench.model.record import Errors, Results
 from uvhttp_bench.output import experiment_table
 from uvhttp_bench.scenarios.thesis import WORKLOADS
 from uvhttp_bench.targets import tomcat
-from uvhttp_bench.targets.base import Answer, Ports, Running
+from uvhttp_bench.targets.base import Response, Ports, Running
 
 HERE = Path(__file__).parent
 LETS_GO = """
@@ -33,7 +33,7 @@ sys.stdin.readline()
 for fd in opened: os.close(fd)
 time.sleep(60)
 """
-SLEPT = Answer(200, b"slept", 43)
+SLEPT = Response(200, b"slept", 43)
 
 
 def fixture(name: str) -> str:
@@ -103,7 +103,7 @@ def measured(target: str, mode: str, number: int, cpu: float, rate: int = 1000, 
     return Measurement(target, mode, "sleep200", "/x", number, workers, rate, 1, spread, spread, 10, 20, cpu, 0, 5)
 
 
-def test_ratio_is_taken_within_a_round() -> None:
+def test_ratio_is_computed_within_a_round() -> None:
     found = [measured("uvhttp", "loop", 1, 1), measured("uvhttp", "loop", 2, 4)]
     found += [measured("tomcat", "thread", 1, 10), measured("tomcat", "thread", 2, 20)]
     text = "\n".join(experiment_table.cost_table(found, 2000))

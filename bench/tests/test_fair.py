@@ -242,7 +242,7 @@ def test_what_every_server_has_alike_is_part_of_the_hash() -> None:
 
 
 @pytest.mark.parametrize("knows", [True, False])
-def test_uvhttp_leaves_the_congestion_control_alone_where_it_can_be_told_so(tmp_path: Path, knows: bool) -> None:
+def test_uvhttp_leaves_the_congestion_control_alone_where_an_option_says_so(tmp_path: Path, knows: bool) -> None:
     program = tmp_path / "performance_test"
     program.write_text(f"#!/bin/sh\necho {'--tcp-congestion-control' if knows else '--port'}\n")
     program.chmod(0o755)

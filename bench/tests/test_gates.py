@@ -16,7 +16,7 @@ from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import BUSY, Check, Results
 
 FIXTURES = Path(__file__).parent / "fixtures"
-ANSWER = 115  # bytes of performance_test's answer to GET /
+RESPONSE = 115  # bytes of performance_test's answer to GET /
 
 
 def text(name: str) -> str:
@@ -80,7 +80,7 @@ def passed(check: Check) -> bool:
 
 def test_a_good_run_passes_everything() -> None:
     results = good()
-    assert passed(gates.errors(results)) and passed(gates.length(results, ANSWER, 2)) and passed(gates.samples(results, 2))
+    assert passed(gates.errors(results)) and passed(gates.length(results, RESPONSE, 2)) and passed(gates.samples(results, 2))
     assert passed(gates.bandwidth(results, 2000)) and passed(gates.generator(0.5, 0.5, 50))
 
 
@@ -89,17 +89,17 @@ def test_a_run_of_404_is_void() -> None:
     check = gates.errors(results)
     assert not check.passed and check.takes == "all" and "3799 status" in check.detail
     assert results.error_rate == 1.0
-    assert not gates.answer("before", 404, bytes(9), gates.Expected(200, 13)).passed
-    assert not gates.answer("before", 200, bytes(9), gates.Expected(200, 13)).passed
-    assert gates.answer("before", 200, bytes(9), gates.Expected(200, None)).passed
-    assert not gates.answer("before", 200, b"Hello, Wormhole!"[:13], gates.Expected(200, 13, b"Hello, World!")).passed
-    assert gates.answer("before", 200, b"Hello, World!", gates.Expected(200, 13, b"Hello, World!")).passed
+    assert not gates.response("before", 404, bytes(9), gates.Expected(200, 13)).passed
+    assert not gates.response("before", 200, bytes(9), gates.Expected(200, 13)).passed
+    assert gates.response("before", 200, bytes(9), gates.Expected(200, None)).passed
+    assert not gates.response("before", 200, b"Hello, Wormhole!"[:13], gates.Expected(200, 13, b"Hello, World!")).passed
+    assert gates.response("before", 200, b"Hello, World!", gates.Expected(200, 13, b"Hello, World!")).passed
 
 
-def test_answers_of_another_length_are_void_even_if_the_status_is_right() -> None:
+def test_responses_of_another_length_are_discarded_even_if_the_status_is_right() -> None:
     results = good()
-    assert not gates.length(results, ANSWER + 1, 2).passed
-    assert not gates.length(results, ANSWER - 1, 2).passed
+    assert not gates.length(results, RESPONSE + 1, 2).passed
+    assert not gates.length(results, RESPONSE - 1, 2).passed
     assert gates.length(results, None, 2).passed  # a counter grows
 
 

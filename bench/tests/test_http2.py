@@ -49,7 +49,7 @@ def test_scenarios_say_how_many_connections_and_streams() -> None:
     assert all(one.http2 for one in choose(["h2-*"])) and not scenario("medium").http2
 
 
-def test_generators_are_told_to_speak_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generators_get_the_option_to_speak_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(h2load, "find", lambda program, package: program)
     monkeypatch.setattr(uvhttp_load.UvhttpLoad, "_program", lambda self: Path("uvhttp-load"))
     job = Job("http://127.0.0.1:1/", 2, 10, 1, (), pipeline=32, workspace=tmp_path)
@@ -78,7 +78,7 @@ def test_servers_serve_it_where_they_speak_it() -> None:
     assert not Command("mine", "mine {port}", {"/"}).serves(scenario("h2-one"))
 
 
-def test_servers_are_told_to_speak_it(made: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_servers_get_the_option_to_speak_it(made: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crates, "rust_server", lambda name, package: Path(package))
     known = peers.known()
     for name, words in (("medium", ["http1"]), ("h2-low", ["h2"])):
@@ -147,7 +147,7 @@ def test_the_probe_reads_a_response() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("response", "words"),
     [
         (lambda connection, stream: connection.reset_stream(stream, 8), "ends the stream"),
         (lambda connection, stream: connection.close_connection(11), "ends the stream"),
@@ -156,8 +156,8 @@ def test_the_probe_reads_a_response() -> None:
         (b"", "closes the connection"),
     ],
 )
-def test_the_probe_says_what_is_wrong(answer: bytes, words: str) -> None:
-    with stub(answer) as port, pytest.raises(OSError, match=words):
+def test_the_probe_says_what_is_wrong(response: bytes, words: str) -> None:
+    with stub(response) as port, pytest.raises(OSError, match=words):
         ask(port)
 
 

@@ -20,7 +20,7 @@ from uvhttp_bench.exits import UsageError
 from uvhttp_bench.loads import uvhttp_load
 from uvhttp_bench.loads.base import Job
 from uvhttp_bench.model import database
-from uvhttp_bench.monitor import Watch
+from uvhttp_bench.monitor import Sampler
 from uvhttp_bench.processes import MARK, Processes
 from uvhttp_bench.scenarios.catalog import choose
 from uvhttp_bench.stats import verdict
@@ -77,12 +77,12 @@ def nothing_is_left() -> Iterator[None]:
 def test_the_cpu_time_of_every_process_of_a_server_counts(mode: str) -> None:
     """Twenty responses of 10 ms each. Each connection is still open when the last sample is recorded."""
     with served(mode, 10_000) as running:
-        watch = Watch(Processes(running.pid), (0,)).start()
+        sampler = Sampler(Processes(running.pid), (0,)).start()
         connections = [HTTPConnection("127.0.0.1", running.ports.http) for _ in range(4)]
         for connection in connections * 5:
             connection.request("GET", "/")
             assert connection.getresponse().read() == b"Hello, World!"
-        usage = watch.stop()
+        usage = sampler.stop()
         for connection in connections:
             connection.close()
     assert 0.2 <= usage.cpu_seconds < 2
@@ -203,24 +203,24 @@ def test_two_commands_are_compared_in_both_orders(swapped: bool, tmp_path: Path,
     if swapped:
         servers, names = servers[::-1], ["--name", "quick", "--name", "slow"]
     code = compare(tmp_path, *two(*servers), *names, "--url", "/x?y=1", "--connections", "4", "--format", "json")
-    told = capsys.readouterr()
-    assert code == 4, told.err  # one round decides nothing
-    data = json.loads(told.out)
+    captured = capsys.readouterr()
+    assert code == 4, captured.err  # one round decides nothing
+    data = json.loads(captured.out)
     assert (data["a"], data["b"]) == (names[1], names[3])
     (found,) = data["verdicts"]
     slow, quick = (found["median_b"], found["median_a"]) if swapped else (found["median_a"], found["median_b"])
     assert slow >= 3000 and 500 <= quick < slow and (found["ratio"] > 1) == swapped
     assert "CPU time per request: a tie" in data["sentences"][0]
-    assert f"{names[1]}: GET /x?y=1: 200 OK, 13 bytes, no Content-Type: Hello, World!" in told.err
-    assert str(SERVER.parent) not in told.out and "own_server.py {port} workers 3000" in "".join(data["commands"])
+    assert f"{names[1]}: GET /x?y=1: 200 OK, 13 bytes, no Content-Type: Hello, World!" in captured.err
+    assert str(SERVER.parent) not in captured.out and "own_server.py {port} workers 3000" in "".join(data["commands"])
 
 
 @needs_load
 def test_runs_alone_are_kept_with_their_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["compare", "--database", str(tmp_path / "db"), "--rounds", "1", "--warm-up", "0", "--connections", "2"]
     assert cli.dispatch([*arguments, *two(command("plain", 200), command("varies", 200)), "--vary", "--format", "md"]) == 4
-    told = capsys.readouterr().out
-    assert told.startswith("- CPU time per request: a tie") and "| GET / |" in told
+    captured = capsys.readouterr().out
+    assert captured.startswith("- CPU time per request: a tie") and "| GET / |" in captured
     with database.opened(tmp_path / "db") as store:
         kept = store.records()
     assert [(r.kind, r.test_scenario.target) for r in kept] == [("compare", name) for name in "ABBA"]
@@ -369,9 +369,9 @@ def test_a_server_of_the_readers_own_is_in_the_table_of_peers(tmp_path: Path, ca
     code = cli.dispatch(
         ["peers", "medium", "--servers", "uvhttp-uring", "--server", str(stand_in), *once, *own, "--format", "json"]
     )
-    told = capsys.readouterr()
-    assert code in (1, 4), told.err  # the stand-in does not say how it was built
-    data = json.loads(told.out)
+    captured = capsys.readouterr()
+    assert code in (1, 4), captured.err  # the stand-in does not say how it was built
+    data = json.loads(captured.out)
     (mine,) = [standing for standing in data["standings"] if standing["target"] == "mine"]
     assert mine["cpu_us"] >= 100 and mine["note"].startswith("command: ")
     assert [line for line in data["left_out"] if line.startswith("medium: other: ")]

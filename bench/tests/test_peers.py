@@ -69,7 +69,7 @@ def test_a_server_serves_what_it_can_and_nothing_else() -> None:
     assert not peers.known()["bare-file"].serves(scenario("medium"))
 
 
-def test_the_bare_loop_of_files_is_told_what_to_send(monkeypatch: pytest.MonkeyPatch, made: Workspace) -> None:
+def test_the_bare_loop_of_files_gets_the_file_to_send(monkeypatch: pytest.MonkeyPatch, made: Workspace) -> None:
     monkeypatch.setattr(limits, "build_c", lambda source: source)
     command = [str(word) for word in peers.known()["bare-file"].command(scenario("static-1mb"), PORTS, made)]
     assert command[0].endswith("bench/limits/file_limit.c")
@@ -117,7 +117,7 @@ def test_copying_files_is_measured_when_it_is_named(made: Workspace) -> None:
     assert not chosen[1].serves(scenario("medium"))
 
 
-def test_ratio_is_taken_within_the_rounds() -> None:
+def test_ratio_is_computed_within_the_rounds() -> None:
     first = [record("uvhttp-uring", cpu, number) for number, cpu in enumerate((1.0, 2.0, 4.0), 1)]
     own = [record("nginx", cpu, number) for number, cpu in enumerate((2.0, 4.0, 8.0), 1)]
     interval = versus.ratio(own, first)
@@ -252,7 +252,7 @@ def test_a_cross_check_measures_the_peers_too(tmp_path: Path) -> None:
     assert read(tmp_path / "peers" / "medium_uvhttp-uring_1.json").test_scenario.tool == "wrk"
 
 
-def test_the_jvm_is_warmed_up_for_as_long_as_it_is_told() -> None:
+def test_the_jvm_is_warmed_up_for_the_given_time() -> None:
     made = peers.known(jvm_warmup_seconds=4)["tomcat"]
     assert isinstance(made, tomcat.Tomcat) and made.warmup_seconds == 4 and "for 4 s" in made.note
     assert cli.dispatch(["peers", "--jvm-warmup", "0"]) == 2

@@ -56,8 +56,8 @@ def run(server: Path, fault: str, *more: str) -> Finished:
 
 
 def test_extended_seconds_leave_basic_and_sustained_as_they_are() -> None:
-    todo = session.turns(catalog.choose(["low", "https", "sustained-30"]), False, None, None, 2)
-    assert [(turn.scenario.name, turn.seconds, turn.repeats) for turn in todo] == [
+    todo = session.scenario_runs(catalog.choose(["low", "https", "sustained-30"]), False, None, None, 2)
+    assert [(planned.scenario.name, planned.seconds, planned.repeats) for planned in todo] == [
         ("low", 10, 5),
         ("https", 2, 3),
         ("sustained-30", 30, 1),
@@ -140,9 +140,9 @@ def test_ctrl_c_keeps_what_is_finished_and_leaves_nothing_running(server: Path) 
     assert "low 1/50" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate(timeout=30)
-    told = re.search(r"interrupted: (\d+) finished", stderr)
-    assert process.returncode == 130 and told and "low" in stdout
-    finished = range(1, 1 + int(told[1]))  # one, unless this test was kept waiting for longer than a run takes
+    interrupted = re.search(r"interrupted: (\d+) finished", stderr)
+    assert process.returncode == 130 and interrupted and "low" in stdout
+    finished = range(1, 1 + int(interrupted[1]))  # one, unless this test was kept waiting for longer than a run takes
     assert 1 <= len(finished) < 50
     results = server.parent / "results"
     kept = {f"low_concurrent_{number}.{ending}" for number in finished for ending in ("json", "txt")}

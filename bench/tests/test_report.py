@@ -36,7 +36,7 @@ def run(name: str, connections: int, number: int, rate: float = 20000, target: s
 RUNS = (run("low", 10, 1), run("low", 10, 2, 22000), run("medium", 50, 3), run("high", 200, 4), run("https", 50, 5))
 
 
-def test_ids_of_a_day_are_told_once() -> None:
+def test_ids_of_a_day_are_listed_once() -> None:
     assert reporting.ids([*RUNS[:3], RUNS[4]]) == "PERF-2026-01-01-001..003, 005"
 
 

@@ -18,7 +18,7 @@ from uvhttp_bench.model.record import Configuration, Environment
 from uvhttp_bench.model.self_check import Comparison, SelfCheck
 from uvhttp_bench.output import self_check_table
 from uvhttp_bench.scenarios.catalog import choose
-from uvhttp_bench.self_check import turns
+from uvhttp_bench.self_check import schedule
 from uvhttp_bench.stats.rates import rate
 from uvhttp_bench.stats.verdict import Round
 from uvhttp_bench.targets import slowed as slowed_target
@@ -89,9 +89,9 @@ def test_intervals_of_rates_are_scipys(found: int, of: int) -> None:
 
 
 def test_slowed_comparisons_are_spread_among_the_others() -> None:
-    assert turns(2, 1) == [False, False, True]
-    assert turns(20, 10).count(True) == 10 and len(turns(20, 10)) == 30
-    assert turns(3, 0) == [False] * 3 and turns(0, 2) == [True, True]
+    assert schedule(2, 1) == [False, False, True]
+    assert schedule(20, 10).count(True) == 10 and len(schedule(20, 10)) == 30
+    assert schedule(3, 0) == [False] * 3 and schedule(0, 2) == [True, True]
 
 
 def test_what_it_writes_is_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,7 +123,7 @@ print(time.thread_time() - started)
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler: apt-get install gcc")
-def test_the_slowed_server_burns_what_it_is_told_for_each_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_slowed_server_burns_the_requested_time_for_each_response(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slowed_target, "LIBRARY", tmp_path / "slow_send.so")
     made = Workspace(tmp_path)
     made.static.mkdir()

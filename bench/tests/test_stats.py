@@ -196,7 +196,7 @@ def memory(seconds: int, *parts: tuple[float, float]) -> list[tuple[float, float
     return [(t, 20 + source.uniform(0, 0.2) + sum(mb for at, mb in parts if t >= at)) for t in range(seconds)]
 
 
-def test_a_leak_of_3_mb_in_a_minute_is_found_and_its_rate_told() -> None:
+def test_a_leak_of_3_mb_in_a_minute_is_found_with_its_rate() -> None:
     leaking = [(t, mb + 3 * t / 60) for t, mb in memory(600)]
     found = leak.growth(leaking)
     assert found.leaks and found.mb_per_hour == pytest.approx(180, rel=0.05)

@@ -54,7 +54,7 @@ def test_a_slower_build_is_regressed_in_all_its_figures_and_ends_with_3() -> Non
     assert compare.exit_code(warned, "fail") == 0 and compare.exit_code(warned, "warn") == 3
 
 
-def test_a_difference_is_told_also_where_it_does_not_matter() -> None:
+def test_a_difference_is_reported_also_where_it_does_not_matter() -> None:
     judged = rounds.judge("low", measure(1.02, 8), (verdict.CPU, verdict.THROUGHPUT), None)[0]
     assert [(verdict.difference(v), v.verdict) for v in judged] == [("worse", "equivalent")] * 2
     (same,) = rounds.judge("low", measure(1.0, 8), (verdict.CPU,), None)[0]

@@ -87,7 +87,7 @@ def tools() -> list[Load]:
     return [UvhttpLoad(), Wrk(), H2load()]
 
 
-def turn(number: int, of: Sequence[Load]) -> list[Load]:
+def rotated(number: int, of: Sequence[Load]) -> list[Load]:
     """Each is as often first, in the middle and last, and comes as often before as behind each other one."""
     start = number % len(of)
     order = [*of[start:], *of[:start]]
@@ -148,7 +148,7 @@ def run(
 
         loads[0].run(job(WARM_UP_SECONDS))
         for number in range(rounds):
-            for load in turn(number, loads):
+            for load in rotated(number, loads):
                 before = Seen.now(running, cpus)
                 outcome = load.run(job(scenario.seconds))
                 done.append(measured(scenario, load, number + 1, outcome, before, Seen.now(running, cpus), cpus))

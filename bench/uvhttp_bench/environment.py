@@ -115,11 +115,11 @@ class Point:
     state: str
     value: str
     meaning: str
-    mend: str  # empty when nothing has to be
+    fix: str  # empty when nothing has to be
 
 
-def _point(name: str, good: bool, value: str, meaning: str, mend: str, bad: str = WARNING) -> Point:
-    return Point(name, GOOD if good else bad, value, meaning, "" if good else mend)
+def _point(name: str, good: bool, value: str, meaning: str, fix: str, bad: str = WARNING) -> Point:
+    return Point(name, GOOD if good else bad, value, meaning, "" if good else fix)
 
 
 def _governor() -> Point:
@@ -141,8 +141,8 @@ def _swap() -> Point:
 def _setting(name: str, path: str, least: int, meaning: str) -> Point:
     text = _read(f"/proc/sys/{path}")
     value = int(text) if text.isdigit() else 0
-    mend = f"sysctl -w {path.replace('/', '.')}={least}"
-    return _point(name, value >= least, text or "not visible", meaning, mend)
+    fix = f"sysctl -w {path.replace('/', '.')}={least}"
+    return _point(name, value >= least, text or "not visible", meaning, fix)
 
 
 def _files() -> Point:
@@ -166,11 +166,11 @@ def _tools() -> Iterable[Point]:
     for name, (package, argument) in TOOLS.items():
         version = tool_version(name, argument)
         needed = BAD if name == "wrk" and not version else WARNING
-        meaning, mend, good = purposes[name], f"apt-get install {package}", bool(version)
+        meaning, fix, good = purposes[name], f"apt-get install {package}", bool(version)
         if name == "wrk" and version and standard.version_of(version) < standard.WRK_MIN:
             least, good = ".".join(map(str, standard.WRK_MIN)), False
-            meaning, mend = f"{meaning}: {least} or newer", f"build wrk {least} from its source, or use --tool uvhttp-load"
-        yield _point(name, good, version or "not installed", meaning, mend, needed)
+            meaning, fix = f"{meaning}: {least} or newer", f"build wrk {least} from its source, or use --tool uvhttp-load"
+        yield _point(name, good, version or "not installed", meaning, fix, needed)
 
 
 def _idle() -> Iterable[Point]:
@@ -201,14 +201,14 @@ def _pinning() -> Point:
 def _hardware() -> Iterable[Point]:
     """Recorded with each run (standard.thresholds); nothing but another machine changes it."""
     cores, memory = os.cpu_count() or 1, round(_memory_kb("MemTotal") / 2**20)
-    mend = "a larger machine; CPU time per request and ratios hold on this one"
-    yield _point("cores", cores >= standard.CORES_MIN, str(cores), f"the standard asks for {standard.CORES_MIN}", mend)
+    fix = "a larger machine; CPU time per request and ratios hold on this one"
+    yield _point("cores", cores >= standard.CORES_MIN, str(cores), f"the standard asks for {standard.CORES_MIN}", fix)
     yield _point(
         "memory",
         memory >= standard.MEMORY_GB_MIN,
         f"{memory} GB",
         f"the standard asks for {standard.MEMORY_GB_MIN} GB",
-        mend,
+        fix,
     )
 
 

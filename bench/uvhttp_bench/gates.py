@@ -135,7 +135,7 @@ class Expected:
     body: bytes | None = None  # None: it differs from response to response
 
 
-def answer(when: str, status: int, body: bytes, expected: Expected) -> Check:
+def response(when: str, status: int, body: bytes, expected: Expected) -> Check:
     if status != expected.status:
         return Check(f"answer {when}", False, f"status {status} instead of {expected.status}: is this the right server?")
     if expected.body_bytes is not None and len(body) != expected.body_bytes:

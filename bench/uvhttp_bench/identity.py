@@ -17,9 +17,9 @@ from uvhttp_bench.loads import uvhttp_load
 from uvhttp_bench.loads.base import Load
 from uvhttp_bench.model.evidence import Identity
 from uvhttp_bench.model.record import Check
-from uvhttp_bench.targets.base import Answer, Running, Target, ask
+from uvhttp_bench.targets.base import Response, Running, Target, ask
 
-Asked = Callable[[Answer], None]
+Asked = Callable[[Response], None]
 
 CONFIG_PATH = "/config"  # of performance_test
 # Settings of performance_test that are no fields of the configuration, or have another name there. None: not compared.
@@ -159,8 +159,8 @@ class Reported:
     changed: dict[str, str] = field(default_factory=dict)  # those that are not the default
 
 
-def _nobody(answer: Answer) -> None:
-    del answer
+def _nobody(response: Response) -> None:
+    del response
 
 
 def sources_said(build_info: str) -> str:
@@ -171,9 +171,9 @@ def sources_said(build_info: str) -> str:
 def reported(running: Running, asked: Asked) -> Reported:
     """Empty of a server that is not performance_test."""
     try:
-        answer = ask("http", running.ports.http, CONFIG_PATH)
-        asked(answer)
-        found = json.loads(answer.body)
+        response = ask("http", running.ports.http, CONFIG_PATH)
+        asked(response)
+        found = json.loads(response.body)
         settings = {str(name): _value(str(one["value"])) for name, one in found["settings"].items()}
         changed = {name: settings[name] for name, one in found["settings"].items() if not one["default"]}
         return Reported(sources_said(str(found["build_info"])), str(found["engine"]), settings, changed)
@@ -209,8 +209,8 @@ def _generator(load: Load, session: str) -> Identity:
     )
 
 
-def before(expected: Expected, target: Target, running: Running, load: Load, told: Asked = _nobody) -> Identity:
-    """Of a server that listens, before the load. `told` is called with the response to each question."""
+def before(expected: Expected, target: Target, running: Running, load: Load, on_response: Asked = _nobody) -> Identity:
+    """Of a server that listens, before the load. `on_response` is called with the response to each question."""
     variables = variables_of(running.pid)
     program = file_hash(Path(f"/proc/{running.pid}/exe"))
     seen = replace(
@@ -226,7 +226,7 @@ def before(expected: Expected, target: Target, running: Running, load: Load, tol
     )
     if not expected.ours or not expected.sources:
         return seen
-    said = reported(running, told)
+    said = reported(running, on_response)
     words = [str(word) for word in running.process.args] if isinstance(running.process.args, list) else []
     asked = asked_settings(_program_word(words), words)
     defaults = {name for name, value in asked.items() if name not in said.changed and said.settings.get(name) == value}
@@ -269,11 +269,11 @@ def of_file(load: Load, program: Path, session: str, build_info: str) -> Identit
     )
 
 
-def after(seen: Identity, running: Running, told: Asked = _nobody) -> Identity:
+def after(seen: Identity, running: Running, on_response: Asked = _nobody) -> Identity:
     """The same server after the load."""
     settings = {}
     if seen.settings_before:
-        said = reported(running, told)
+        said = reported(running, on_response)
         settings = {**said.changed, "I/O backend": said.engine}
     return replace(
         seen,

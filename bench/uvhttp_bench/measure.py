@@ -36,7 +36,7 @@ from uvhttp_bench.model.record import Check, Configuration, Environment, Record,
 from uvhttp_bench.processes import Processes
 from uvhttp_bench.scenarios import bodies
 from uvhttp_bench.scenarios.catalog import Scenario
-from uvhttp_bench.targets.base import HOST, Answer, Running, Target, Workspace, ask, ended, probe, serve
+from uvhttp_bench.targets.base import HOST, Response, Running, Target, Workspace, ask, ended, probe, serve
 
 WARM_UP_SECONDS = 1.0
 BANDWIDTH_SECONDS = 0.3
@@ -106,7 +106,7 @@ def expected_body(target: Target, scenario: Scenario, made: Workspace) -> Path |
 
 
 def job_of(
-    target: Target, scenario: Scenario, running: Running, cpus: Cpus, seconds: float, made: Workspace, answer: int | None
+    target: Target, scenario: Scenario, running: Running, cpus: Cpus, seconds: float, made: Workspace, response: int | None
 ) -> Job:
     return Job(
         url=f"{scenario.scheme}://{HOST}:{running.port(scenario.scheme)}{scenario.path}",
@@ -118,7 +118,7 @@ def job_of(
         request_body=scenario.request_body,
         status=scenario.status,
         response_bytes=scenario.response_bytes,
-        answer_bytes=answer,
+        answer_bytes=response,
         message_bytes=scenario.message_bytes,
         pipeline=scenario.pipeline,
         http2=scenario.http2,
@@ -130,10 +130,10 @@ def job_of(
     )
 
 
-def _checked(when: str, target: Target, scenario: Scenario, running: Running, made: Workspace) -> tuple[Answer, Check]:
-    file, answer = expected_body(target, scenario, made), probe(running, scenario, target.name)
+def _checked(when: str, target: Target, scenario: Scenario, running: Running, made: Workspace) -> tuple[Response, Check]:
+    file, response = expected_body(target, scenario, made), probe(running, scenario, target.name)
     expected = gates.Expected(scenario.status, scenario.response_bytes, None if file is None else file.read_bytes())
-    return answer, gates.answer(when, answer.status, answer.body, expected)
+    return response, gates.response(when, response.status, response.body, expected)
 
 
 @dataclass(frozen=True)
@@ -145,9 +145,9 @@ class First:
     said: counts.Said = counts.NOTHING
 
 
-def _said_of_probe(scenario: Scenario, answer: Answer) -> counts.Said:
+def _said_of_probe(scenario: Scenario, response: Response) -> counts.Said:
     scheme = counts.scheme_of(scenario.scheme, scenario.http2)
-    said = counts.of_probe(scheme, len(scenario.request_body), answer.bytes_total, len(answer.body))
+    said = counts.of_probe(scheme, len(scenario.request_body), response.bytes_total, len(response.body))
     if scenario.headers or scenario.http2:  # fields may replace the harness's own, and HTTP/2 compresses them
         return replace(said, request_bytes=None)
     return said
@@ -157,20 +157,20 @@ def first_response(target: Target, scenario: Scenario, running: Running, made: W
     """A wrong first response ends the run before it costs time."""
     if scenario.scheme not in ("http", "https"):
         return First()
-    answer, check = _checked("before", target, scenario, running, made)
-    if scenario.optional and answer.status == 404:
+    response, check = _checked("before", target, scenario, running, made)
+    if scenario.optional and response.status == 404:
         raise Skip(f"{scenario.name}: {target.name} has no {scenario.path}")
     if not check.passed:
         raise BenchError(f"{target.name}: {scenario.method} {scenario.path}: {check.detail}")
-    said = _said_of_probe(scenario, answer)
-    return First((check,), None if scenario.response_bytes is None else answer.bytes_total, said)
+    said = _said_of_probe(scenario, response)
+    return First((check,), None if scenario.response_bytes is None else response.bytes_total, said)
 
 
-def _last_answer(target: Target, scenario: Scenario, running: Running, made: Workspace) -> First:
+def _last_response(target: Target, scenario: Scenario, running: Running, made: Workspace) -> First:
     if scenario.scheme not in ("http", "https"):
         return First()
-    answer, check = _checked("after", target, scenario, running, made)
-    return First((check,), said=_said_of_probe(scenario, answer))
+    response, check = _checked("after", target, scenario, running, made)
+    return First((check,), said=_said_of_probe(scenario, response))
 
 
 def requests_counted(target: Target, scenario: Scenario, running: Running) -> tuple[int | None, counts.Said]:
@@ -180,10 +180,10 @@ def requests_counted(target: Target, scenario: Scenario, running: Running) -> tu
         return None, counts.NOTHING
     scheme = "https" if scenario.scheme == "https" else "http"
     try:
-        answer = ask(scheme, running.port(scheme), path)
-        found = json.loads(answer.body) if answer.status == 200 else {}
+        response = ask(scheme, running.port(scheme), path)
+        found = json.loads(response.body) if response.status == 200 else {}
         name = "ws_messages_received" if scenario.scheme == "ws" else "requests"
-        said = counts.of_probe(scheme, 0, answer.bytes_total, len(answer.body))
+        said = counts.of_probe(scheme, 0, response.bytes_total, len(response.body))
         if scenario.scheme == "ws":  # which counts messages
             said = replace(said, requests=counts.Range())
         return int(found[name]) - (0 if scenario.scheme == "ws" else 1), said
@@ -238,7 +238,7 @@ class Run:
         self._said: list[counts.Said] = []  # by each client that this server has had
 
     def __enter__(self) -> "Run":
-        self._sockets = sockets.Watch(self._running.port(self._scenario.scheme))
+        self._sockets = sockets.Counter(self._running.port(self._scenario.scheme))
         plan = self._plan
         try:
             with blamed(plan.target.name, self._running):
@@ -255,10 +255,10 @@ class Run:
     def __exit__(self, *_: object) -> None:
         self._sockets.close()
 
-    def _asked(self, answer: Answer) -> None:
+    def _asked(self, response: Response) -> None:
         """A question of the harness at the server's plain port is one more request, and maybe a connection at the port that
         is watched."""
-        said = counts.of_probe("http", 0, answer.bytes_total, len(answer.body))
+        said = counts.of_probe("http", 0, response.bytes_total, len(response.body))
         if self._scenario.scheme == "https":
             said = counts.Said(requests=said.requests)
         elif self._scenario.scheme == "ws":  # whose server counts messages
@@ -303,14 +303,14 @@ class Run:
         plan, timestamp = self._plan, datetime.now(UTC)
         observed = contextlib.nullcontext() if self._controls else self._observed()  # already seen in a warm-up
         with blamed(plan.target.name, self._running), observed:
-            watch = monitor.Watch(self._processes, plan.cpus.server + plan.cpus.generator).start()
+            sampler = monitor.Sampler(self._processes, plan.cpus.server + plan.cpus.generator).start()
             try:
                 job, outcome = self._run(seconds)
-                usage = watch.stop()
+                usage = sampler.stop()
                 if not self._running.alive():  # its children may continue responding
                     raise ProcessLookupError(self._running.pid)
             finally:
-                watch.cancel()
+                sampler.cancel()
         return Loaded(timestamp, job, outcome, usage)
 
     def _conditions(self) -> list[Check]:
@@ -330,7 +330,7 @@ class Run:
         with blamed(plan.target.name, running):
             server, question = requests_counted(plan.target, scenario, running)
             agree, counted = counts.counts(self._said, moved, server)
-            last = _last_answer(plan.target, scenario, running, self._made)
+            last = _last_response(plan.target, scenario, running, self._made)
             self._said += [question, last.said]  # of the same server's next slice
             seen = identity.after(self._identity, running, self._asked)
         level = _log_level(running.pid)

@@ -227,16 +227,16 @@ class Mixed:
         return self.soak
 
     def _wait(self, loads: Sequence[threading.Thread], say: Callable[[str], None]) -> None:
-        told = 0.0
+        reported_at = 0.0
         for thread in loads:
             while thread.is_alive():
                 thread.join(1)
                 if not self.running.alive():
                     self.stop.set()
-                if self.at() >= told + 60 and self.soak.samples:
-                    told = self.at()
+                if self.at() >= reported_at + 60 and self.soak.samples:
+                    reported_at = self.at()
                     _, memory, descriptors = self.soak.samples[-1]
-                    say(f"{told / 60:.0f} min: {memory:.1f} MB, {descriptors} descriptors")
+                    say(f"{reported_at / 60:.0f} min: {memory:.1f} MB, {descriptors} descriptors")
 
 
 # --- what it says ---

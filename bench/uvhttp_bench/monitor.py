@@ -110,7 +110,7 @@ def thinned(series: Sequence[tuple[float, float]], most: int) -> tuple[tuple[flo
     return tuple(series[round(number * step)] for number in range(most))
 
 
-class Watch:
+class Sampler:
     """Samples a server, with every process that belongs to it, from start() to stop()."""
 
     def __init__(self, server: Processes, cpus: Sequence[int]) -> None:
@@ -137,7 +137,7 @@ class Watch:
     def _note_memory(self) -> None:
         self._memory.append((time.monotonic() - self._wall, self.server.memory_mb()))
 
-    def start(self) -> "Watch":
+    def start(self) -> "Sampler":
         self.server.find_children()
         self._note_memory()
         self._switches = self.server.switches()

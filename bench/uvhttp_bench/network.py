@@ -122,8 +122,8 @@ def _own() -> int:
 def _raise_loopback() -> None:
     get, put, up = 0x8913, 0x8914, 0x1  # SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        answer = fcntl.ioctl(any_socket, get, struct.pack("16sh22x", b"lo", 0))
-        flags = struct.unpack_from("h", answer, 16)[0]
+        response = fcntl.ioctl(any_socket, get, struct.pack("16sh22x", b"lo", 0))
+        flags = struct.unpack_from("h", response, 16)[0]
         fcntl.ioctl(any_socket, put, struct.pack("16sh22x", b"lo", flags | up))
 
 

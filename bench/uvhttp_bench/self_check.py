@@ -90,7 +90,7 @@ class Checker:
         return Comparison(slowed, tuple(measured.round for measured in done), restless, slow_ns)
 
 
-def turns(same: int, slowed: int) -> list[bool]:
+def schedule(same: int, slowed: int) -> list[bool]:
     """Whether each comparison is a slowed one: spread evenly, so that both kinds see the same hours."""
     total = same + slowed
     return [(i + 1) * slowed // total > i * slowed // total for i in range(total)]

@@ -25,26 +25,26 @@ QUICK_REPEATS = 1
 
 
 @dataclass(frozen=True)
-class Turn:
+class ScenarioRun:
     scenario: Scenario
     seconds: float
     repeats: int
 
 
-def turns(
+def scenario_runs(
     scenarios: Sequence[Scenario],
     quick: bool,
     seconds: float | None,
     repeats: int | None,
     extended_seconds: float | None = None,
-) -> list[Turn]:
+) -> list[ScenarioRun]:
     chosen = [s for s in scenarios if s.seconds_quick] if quick else list(scenarios)
 
     def seconds_of(s: Scenario) -> float:
         shortened = extended_seconds if s.group not in ("basic", "sustained") else None
         return seconds or shortened or (float(s.seconds_quick) if quick else s.seconds)
 
-    return [Turn(s, seconds_of(s), repeats or (QUICK_REPEATS if quick else s.repeats)) for s in chosen]
+    return [ScenarioRun(s, seconds_of(s), repeats or (QUICK_REPEATS if quick else s.repeats)) for s in chosen]
 
 
 def add_tool_argument(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +80,7 @@ def load_for(scenario: Scenario, tool: str, rate: float | None = None) -> Load:
 
 
 def execute(
-    todo: Sequence[Turn],
+    todo: Sequence[ScenarioRun],
     plan_of: Callable[[Scenario], Plan],
     database: Database,
     results: Path,
@@ -90,13 +90,13 @@ def execute(
 ) -> None:
     """keep() gets each record when it is in the database and on disk: an interrupted session has kept what it finished."""
     with workspace() as made:
-        for turn in todo:
-            scenario = turn.scenario
-            for repeat in range(1, turn.repeats + 1):
-                begin(f"{scenario.name} {repeat}/{turn.repeats}")
+        for planned in todo:
+            scenario = planned.scenario
+            for repeat in range(1, planned.repeats + 1):
+                begin(f"{scenario.name} {repeat}/{planned.repeats}")
                 try:
                     plan = plan_of(scenario)
-                    record, raw = run_once(plan, scenario, made, turn.seconds, repeat, turn.repeats)
+                    record, raw = run_once(plan, scenario, made, planned.seconds, repeat, planned.repeats)
                 except Skip as why:
                     done(f"left out: {why}")
                     break

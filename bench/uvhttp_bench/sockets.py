@@ -106,7 +106,7 @@ def available() -> bool:
     return False
 
 
-class Watch:
+class Counter:
     """Sums what the sockets at one port have moved, from when it is made until close()."""
 
     def __init__(self, port: int) -> None:

@@ -130,8 +130,8 @@ class Versus:
             for place, target in enumerate(chosen if number % 2 else chosen[::-1]):
                 with self._leaving_out(scenario, target, f"{number}/{self.options.rounds}"):
                     alive.append((target, self._start(scenario, target, load, made, place, stack)))
-            for turn in range(count):
-                for target, run in alive if turn % 2 == 0 else alive[::-1]:
+            for order in range(count):
+                for target, run in alive if order % 2 == 0 else alive[::-1]:
                     if (scenario.name, target.name) in self._failed:
                         continue
                     with self._leaving_out(scenario, target, f"{number}/{self.options.rounds}"):

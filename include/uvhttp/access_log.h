@@ -27,8 +27,8 @@ typedef struct uvhttp_access_log_options {
     uint32_t flush_ms;  /**< ms for which a line may wait for others, 1..60000; default 200 */
 } uvhttp_access_log_options_t;
 
-UVHTTP_EXPORT uvhttp_middleware_t uvhttp_access_log_sized(const uvhttp_access_log_options_t *options,
-                                                          size_t options_size);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD uvhttp_middleware_t uvhttp_access_log_sized(const uvhttp_access_log_options_t *options,
+                                                                            size_t options_size);
 /** Creates a middleware that logs every request when its response is sent or aborted. The status is 499 if the client
  * has gone before the response. Register it first. The loop only copies the fields; the thread formats and writes them.
  * The thread starts with the first request. When it cannot keep up, requests are dropped and counted, and a line
@@ -43,7 +43,7 @@ static inline uvhttp_middleware_t uvhttp_access_log(const uvhttp_access_log_opti
 /** Opens `path` again, asynchronously, so that a renamed file can be rotated. On failure the old file is kept and the
  * log has the reason. Returns 0, or UVHTTP_E_INVALID if `middleware` is not an access log with a path. Any thread and
  * signal handlers, as long as the server of the middleware exists. */
-UVHTTP_EXPORT int uvhttp_access_log_reopen(uvhttp_middleware_t middleware);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_access_log_reopen(uvhttp_middleware_t middleware);
 
 typedef struct uvhttp_access_log_stats_s {
     uint64_t lines;   /**< lines written completely */
@@ -53,8 +53,8 @@ typedef struct uvhttp_access_log_stats_s {
     uint64_t reopened;
 } uvhttp_access_log_stats_t;
 
-UVHTTP_EXPORT int uvhttp_access_log_stats_sized(uvhttp_middleware_t middleware, uvhttp_access_log_stats_t *stats,
-                                                size_t stats_size);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_access_log_stats_sized(uvhttp_middleware_t middleware,
+                                                                  uvhttp_access_log_stats_t *stats, size_t stats_size);
 /** Returns the counters of the log. Returns 0 or UVHTTP_E_INVALID. As uvhttp_access_log_reopen, but not in a signal
  * handler. */
 static inline int uvhttp_access_log_stats(uvhttp_middleware_t middleware, uvhttp_access_log_stats_t *stats) {

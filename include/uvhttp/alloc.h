@@ -26,7 +26,7 @@ typedef struct uvhttp_allocator {
  *
  * Returns 0, UVHTTP_E_INVALID (`allocator` or one of its functions is NULL) or UVHTTP_E_STATE (an allocator is already
  * set, or the library has already allocated memory). */
-UVHTTP_EXPORT int uvhttp_set_allocator(const uvhttp_allocator_t *allocator);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_set_allocator(const uvhttp_allocator_t *allocator);
 
 UVHTTP_END_DECLS
 

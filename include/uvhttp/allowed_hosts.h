@@ -15,8 +15,8 @@ typedef struct uvhttp_allowed_hosts_options {
     const char *hint; /**< line for the body of the 421, with advice for the user. NULL (default): none */
 } uvhttp_allowed_hosts_options_t;
 
-UVHTTP_EXPORT uvhttp_middleware_t uvhttp_allowed_hosts_sized(const uvhttp_allowed_hosts_options_t *options,
-                                                             size_t options_size);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD uvhttp_middleware_t
+uvhttp_allowed_hosts_sized(const uvhttp_allowed_hosts_options_t *options, size_t options_size);
 /** Creates a middleware that refuses requests for other hosts. It compares the host of the target or of Host
  * (uvhttp_request_host), without the port. A refused request gets 421 (RFC 9110 section 15.5.20) and counts in
  * rejected_http_host_not_allowed; uvhttp_server_on_error gets UVHTTP_E_HTTP_HOST_NOT_ALLOWED. A request without a host

@@ -43,8 +43,8 @@ typedef struct uvhttp_bearer_auth_options {
     void *arg;
 } uvhttp_bearer_auth_options_t;
 
-UVHTTP_EXPORT uvhttp_middleware_t uvhttp_basic_auth_sized(const uvhttp_basic_auth_options_t *options,
-                                                          size_t options_size);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD uvhttp_middleware_t uvhttp_basic_auth_sized(const uvhttp_basic_auth_options_t *options,
+                                                                            size_t options_size);
 /** Creates a middleware that requires one Authorization field with valid credentials. Other requests get 401 with
  * WWW-Authenticate, or 503 when there is no memory for the user's name. Without TLS, everyone on the network path can
  * read the credentials. `options` NULL, wrong options and lack of memory are logged as errors, and `run` is NULL, so
@@ -53,8 +53,8 @@ static inline uvhttp_middleware_t uvhttp_basic_auth(const uvhttp_basic_auth_opti
     return uvhttp_basic_auth_sized(options, sizeof *options);
 }
 
-UVHTTP_EXPORT uvhttp_middleware_t uvhttp_bearer_auth_sized(const uvhttp_bearer_auth_options_t *options,
-                                                           size_t options_size);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD uvhttp_middleware_t
+uvhttp_bearer_auth_sized(const uvhttp_bearer_auth_options_t *options, size_t options_size);
 /** Creates the same for tokens. After a wrong token, the challenge contains error="invalid_token" (RFC 6750
  * section 3.1). */
 static inline uvhttp_middleware_t uvhttp_bearer_auth(const uvhttp_bearer_auth_options_t *options) {
@@ -63,7 +63,7 @@ static inline uvhttp_middleware_t uvhttp_bearer_auth(const uvhttp_bearer_auth_op
 
 /** Returns the authenticated user, valid as long as the request. `data` is NULL if neither middleware has accepted the
  * request. With both, it is the user of the inner one. */
-UVHTTP_EXPORT uvhttp_str_t uvhttp_auth_user(const uvhttp_request_t *req);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD uvhttp_str_t uvhttp_auth_user(const uvhttp_request_t *req);
 
 UVHTTP_END_DECLS
 

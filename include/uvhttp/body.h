@@ -35,8 +35,8 @@ typedef void (*uvhttp_body_end_cb)(uvhttp_request_t *req, uvhttp_response_t *res
  *
  * Returns 0, UVHTTP_E_INVALID (a function is NULL) or UVHTTP_E_STATE (the wrong kind of route, called before, or too
  * late). */
-UVHTTP_EXPORT int uvhttp_request_on_body(uvhttp_request_t *req, uvhttp_body_data_cb on_data, uvhttp_body_end_cb on_end,
-                                         void *user);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_request_on_body(uvhttp_request_t *req, uvhttp_body_data_cb on_data,
+                                                            uvhttp_body_end_cb on_end, void *user);
 
 /** Pauses or resumes on_data. While paused, the server stops reading the socket after 64 KiB and what is already
  * received, so that TCP slows the client down. With io_uring that can be all receive buffers of the loop, 1 MiB by
@@ -46,23 +46,22 @@ UVHTTP_EXPORT int uvhttp_request_on_body(uvhttp_request_t *req, uvhttp_body_data
  * the connection is noticed immediately. A client that closes it is noticed after its bytes were read. Both functions
  * are idempotent. They return 0, UVHTTP_E_STATE (uvhttp_request_on_body was not called, or the wrong thread) or
  * UVHTTP_E_ABORTED (the client has gone). */
-UVHTTP_EXPORT int uvhttp_request_pause_body(uvhttp_request_t *req);
-UVHTTP_EXPORT int uvhttp_request_resume_body(uvhttp_request_t *req);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_request_pause_body(uvhttp_request_t *req);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_request_resume_body(uvhttp_request_t *req);
 
 /** Pauses or resumes on_data from any thread, asynchronously. Returns 0, UVHTTP_E_INVALID, UVHTTP_E_NOMEM,
  * UVHTTP_E_ABORTED or UVHTTP_E_STATE (the response was already sent). */
-UVHTTP_EXPORT int uvhttp_deferred_pause_body(uvhttp_deferred_t *deferred);
-UVHTTP_EXPORT int uvhttp_deferred_resume_body(uvhttp_deferred_t *deferred);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_deferred_pause_body(uvhttp_deferred_t *deferred);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_deferred_resume_body(uvhttp_deferred_t *deferred);
 
 /** Receives a part's start, bytes or end (UVHTTP_MULTIPART_PART, _DATA, _PART_END). Views are valid during the call. No
  * event follows after the function has responded. */
 typedef void (*uvhttp_multipart_cb)(uvhttp_request_t *req, uvhttp_response_t *res,
                                     const uvhttp_multipart_event_t *event, void *user);
 
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_on_multipart_sized(uvhttp_request_t *req,
-                                                                    const uvhttp_form_limits_t *limits,
-                                                                    size_t limits_size, uvhttp_multipart_cb on_event,
-                                                                    uvhttp_body_end_cb on_end, void *user);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD UVHTTP_MUST_USE int
+uvhttp_request_on_multipart_sized(uvhttp_request_t *req, const uvhttp_form_limits_t *limits, size_t limits_size,
+                                  uvhttp_multipart_cb on_event, uvhttp_body_end_cb on_end, void *user);
 /** Streams a multipart/form-data body as parts, by the rules of uvhttp_request_on_body. The body may have any size.
  * `limits` NULL means defaults. on_end gets UVHTTP_OK when the last boundary and the complete body have arrived. It may
  * also get UVHTTP_E_FORM_TOO_MANY_FIELDS and UVHTTP_E_MULTIPART_*; uvhttp_request_form lists the statuses that the
@@ -92,12 +91,12 @@ static inline UVHTTP_MUST_USE int uvhttp_request_on_multipart(uvhttp_request_t *
  * client has gone, or the server stops), UVHTTP_E_HTTP_*, UVHTTP_E_NOMEM. A limit of the server is UVHTTP_E_TIMEOUT,
  * and every later call returns it immediately. In all these cases except UVHTTP_E_NOMEM, the client receives the
  * server's response instead of the handler's. */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_read_body(uvhttp_request_t *req, uvhttp_str_t *piece,
-                                                           uint32_t timeout_ms);
+UVHTTP_EXPORT UVHTTP_WORKER_THREAD UVHTTP_MUST_USE int
+uvhttp_request_read_body(uvhttp_request_t *req, uvhttp_str_t *piece, uint32_t timeout_ms);
 
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_save_form_sized(uvhttp_request_t *req, int directory,
-                                                                 const uvhttp_form_limits_t *limits, size_t limits_size,
-                                                                 uvhttp_form_t **form);
+UVHTTP_EXPORT UVHTTP_WORKER_THREAD UVHTTP_MUST_USE int
+uvhttp_request_save_form_sized(uvhttp_request_t *req, int directory, const uvhttp_form_limits_t *limits,
+                               size_t limits_size, uvhttp_form_t **form);
 /** Saves a multipart/form-data body of any size to disk, on a worker thread (UVHTTP_EXEC_WORKER), best on a route with
  * `stream_body`. It reads as uvhttp_request_read_body does without a timeout, and writes files while they arrive. A
  * slow disk slows the client down; at most one read is in memory. On return *form has the fields, and the files with
@@ -131,7 +130,7 @@ typedef struct uvhttp_save_options {
     void *user;                          /**< argument of on_progress */
 } uvhttp_save_options_t;
 
-UVHTTP_EXPORT UVHTTP_MUST_USE int
+UVHTTP_EXPORT UVHTTP_WORKER_THREAD UVHTTP_MUST_USE int
 uvhttp_request_save_body_sized(uvhttp_request_t *req, int directory, const uvhttp_save_options_t *options,
                                size_t options_size, char saved[UVHTTP_FORM_SAVED_NAME_SIZE], uint64_t *size);
 /** Saves a body of any other type as one file, as uvhttp_form_file_save does. `options` NULL means defaults. `saved`
@@ -142,13 +141,27 @@ static inline UVHTTP_MUST_USE int uvhttp_request_save_body(uvhttp_request_t *req
     return uvhttp_request_save_body_sized(req, directory, options, sizeof *options, saved, size);
 }
 
+UVHTTP_EXPORT UVHTTP_WORKER_THREAD UVHTTP_MUST_USE int
+uvhttp_request_write_body_sized(uvhttp_request_t *req, int fd, const uvhttp_save_options_t *options,
+                                size_t options_size, uint64_t *size);
+/** Writes a body of any size to an open descriptor, from its current position on. For an upload that continues an
+ * earlier one: open the file, seek to its end, and use a route with `live_body`, so that bytes are in the file when the
+ * client disconnects. What was written stays, also on failure. `size` receives its bytes in both cases, and may be
+ * NULL; when the disk is full, up to config.read_buffer_size more bytes may be in the file. The caller keeps `fd`.
+ * `options` NULL means defaults; `name` must be NULL. Otherwise as uvhttp_request_save_form, without the codes of
+ * forms. */
+static inline UVHTTP_MUST_USE int uvhttp_request_write_body(uvhttp_request_t *req, int fd,
+                                                            const uvhttp_save_options_t *options, uint64_t *size) {
+    return uvhttp_request_write_body_sized(req, fd, options, sizeof *options, size);
+}
+
 /** Returns trailer fields of a chunked body (RFC 9110 section 6.5) after its end. The first function returns the value
  * of the first trailer named `name` (ASCII case ignored); `data` is NULL if there is none. The second returns trailers
  * in the order received, from index 0; false past the last one. Trailers never become header fields. Valid as long as
  * the request. */
-UVHTTP_EXPORT uvhttp_str_t uvhttp_request_trailer(const uvhttp_request_t *req, const char *name);
-UVHTTP_EXPORT bool uvhttp_request_trailer_at(const uvhttp_request_t *req, size_t index, uvhttp_str_t *name,
-                                             uvhttp_str_t *value);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD uvhttp_str_t uvhttp_request_trailer(const uvhttp_request_t *req, const char *name);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD bool uvhttp_request_trailer_at(const uvhttp_request_t *req, size_t index,
+                                                                 uvhttp_str_t *name, uvhttp_str_t *value);
 
 UVHTTP_END_DECLS
 

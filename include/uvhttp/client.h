@@ -23,7 +23,7 @@ typedef struct uvhttp_client_request {
     const char *method; /**< a token, sent unchanged; not CONNECT. Default "GET" */
     const uvhttp_client_header_t
         *headers; /**< default none. The library adds Connection, Content-Length and Host (unless given here). Fields
-                     that frame the message or control the connection are refused */
+                     for which uvhttp_field_is_hop_by_hop returns true are refused */
     size_t header_count;
     const void *body; /**< must stay unchanged until the request is over. Default none */
     size_t body_size;
@@ -40,8 +40,9 @@ typedef struct uvhttp_client_request {
 /** A request to another server, and its response after it has arrived. */
 typedef struct uvhttp_client_response uvhttp_client_response_t;
 
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_coro_request_sized(const uvhttp_client_request_t *request, size_t request_size,
-                                                            uvhttp_client_response_t **response);
+UVHTTP_EXPORT UVHTTP_IN_COROUTINE UVHTTP_MUST_USE int uvhttp_coro_request_sized(const uvhttp_client_request_t *request,
+                                                                                size_t request_size,
+                                                                                uvhttp_client_response_t **response);
 /** Sends a request and waits for the complete response, in a coroutine. The caller frees *response; register that with
  * uvhttp_coro_defer if the coroutine waits again. Each request uses its own connection. Redirects are not followed and
  * nothing is retried. Any status is a response: 404 is not an error.
@@ -62,13 +63,20 @@ static inline UVHTTP_MUST_USE int uvhttp_coro_request(const uvhttp_client_reques
     return uvhttp_coro_request_sized(request, sizeof *request, response);
 }
 
+/** Returns whether a header field belongs to one connection or frames one message, so that a gateway does not pass it
+ * on (RFC 9110 section 7.6.1): Connection, Keep-Alive, Proxy-Connection, TE, Trailer, Transfer-Encoding, Upgrade,
+ * Content-Length and Expect, in any case. A request of this header refuses them. The fields that Connection names are
+ * not passed on either. Any thread. */
+UVHTTP_EXPORT UVHTTP_ANY_THREAD bool uvhttp_field_is_hop_by_hop(uvhttp_str_t name);
+
 /** Called at the end of a request of uvhttp_client_send, in a loop iteration. `response` may be freed in it. Its
  * contents are readable only with status 0. */
 typedef void (*uvhttp_client_cb)(uvhttp_client_response_t *response, int status, void *user);
 
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_client_send_sized(const uvhttp_client_request_t *request, size_t request_size,
-                                                           uvhttp_client_cb on_done, void *user,
-                                                           uvhttp_client_response_t **response);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD UVHTTP_MUST_USE int uvhttp_client_send_sized(const uvhttp_client_request_t *request,
+                                                                              size_t request_size,
+                                                                              uvhttp_client_cb on_done, void *user,
+                                                                              uvhttp_client_response_t **response);
 /** Starts a request. on_done is called exactly once, never inside this call. Freeing the response earlier aborts the
  * request, and on_done is not called. Call it on the thread of a loop: in handlers and in any callback of a server. The
  * response must be freed before the loop ends; if a request of this server depends on it, free it in
@@ -80,17 +88,19 @@ static inline UVHTTP_MUST_USE int uvhttp_client_send(const uvhttp_client_request
 }
 
 /** Returns the status, 200..999. */
-UVHTTP_EXPORT int uvhttp_client_response_status(const uvhttp_client_response_t *response);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_client_response_status(const uvhttp_client_response_t *response);
 /** Returns the value of the first header field named `name` (ASCII case ignored). `data` is NULL if there is none.
  * Views are valid until the response is freed. */
-UVHTTP_EXPORT uvhttp_str_t uvhttp_client_response_header(const uvhttp_client_response_t *response, const char *name);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD uvhttp_str_t uvhttp_client_response_header(const uvhttp_client_response_t *response,
+                                                                            const char *name);
 /** Returns the header field at `index`, from 0, in the order received. Returns false past the last one. */
-UVHTTP_EXPORT bool uvhttp_client_response_header_at(const uvhttp_client_response_t *response, size_t index,
-                                                    uvhttp_str_t *name, uvhttp_str_t *value);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD bool uvhttp_client_response_header_at(const uvhttp_client_response_t *response,
+                                                                       size_t index, uvhttp_str_t *name,
+                                                                       uvhttp_str_t *value);
 /** Returns the complete body with chunked coding removed, followed by a NUL. Content codings (gzip) are not decoded. */
-UVHTTP_EXPORT uvhttp_str_t uvhttp_client_response_body(const uvhttp_client_response_t *response);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD uvhttp_str_t uvhttp_client_response_body(const uvhttp_client_response_t *response);
 /** Frees a response on the thread of its loop. A request in flight is aborted. NULL is allowed. */
-UVHTTP_EXPORT void uvhttp_client_response_free(uvhttp_client_response_t *response);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD void uvhttp_client_response_free(uvhttp_client_response_t *response);
 
 UVHTTP_END_DECLS
 

@@ -23,8 +23,8 @@ typedef struct uvhttp_compression_options {
     const char *const *types;
 } uvhttp_compression_options_t;
 
-UVHTTP_EXPORT uvhttp_middleware_t uvhttp_compression_sized(const uvhttp_compression_options_t *options,
-                                                           size_t options_size);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD uvhttp_middleware_t
+uvhttp_compression_sized(const uvhttp_compression_options_t *options, size_t options_size);
 /** Creates a middleware that compresses responses with brotli ("br") or gzip, as the client's Accept-Encoding prefers
  * (RFC 9110 section 12.5.3); brotli without a preference. It runs on the loop's thread and takes about 20 ms per MiB.
  *

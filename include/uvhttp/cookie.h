@@ -20,11 +20,12 @@ UVHTTP_BEGIN_DECLS
 
 /** Finds the first cookie named `name` (case-sensitive). Returns false and an empty view if there is none. `value` may
  * be NULL. */
-UVHTTP_EXPORT bool uvhttp_request_cookie(const uvhttp_request_t *req, const char *name, uvhttp_str_t *value);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD bool uvhttp_request_cookie(const uvhttp_request_t *req, const char *name,
+                                                             uvhttp_str_t *value);
 /** Returns the cookie at `index`, from 0. Returns false past the last one. `name` and `value` may be NULL. Ascending
  * calls read the fields once. */
-UVHTTP_EXPORT bool uvhttp_request_cookie_at(const uvhttp_request_t *req, size_t index, uvhttp_str_t *name,
-                                            uvhttp_str_t *value);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD bool uvhttp_request_cookie_at(const uvhttp_request_t *req, size_t index,
+                                                                uvhttp_str_t *name, uvhttp_str_t *value);
 
 /* --- setting a cookie --- */
 
@@ -50,8 +51,8 @@ typedef struct uvhttp_cookie_options {
     size_t value_size;            /**< bytes of `value` if it is not terminated. Default 0: `value` is terminated */
 } uvhttp_cookie_options_t;
 
-UVHTTP_EXPORT int uvhttp_response_cookie_sized(uvhttp_response_t *res, const uvhttp_cookie_options_t *options,
-                                               size_t options_size);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int
+uvhttp_response_cookie_sized(uvhttp_response_t *res, const uvhttp_cookie_options_t *options, size_t options_size);
 /** Adds a Set-Cookie field. The prefixes of 6265bis section 4.1.3 are enforced, ignoring case. A name "__Secure-..."
  * requires `secure`. A name "__Host-..." also requires the path "/" and no domain. Returns 0, UVHTTP_E_INVALID (a field
  * of the options is out of range), or a code of uvhttp_response_header_add; on failure nothing has changed. */

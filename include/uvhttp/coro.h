@@ -27,31 +27,31 @@ struct uvhttp_request;
  * instead of returning UVHTTP_E_LIMIT. */
 
 /** Returns whether the caller runs in a coroutine. */
-UVHTTP_EXPORT bool uvhttp_coro_active(void);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD bool uvhttp_coro_active(void);
 
 /** Waits for at least `ms` milliseconds. Returns 0, UVHTTP_E_ABORTED, UVHTTP_E_STATE or UVHTTP_E_NOMEM. */
-UVHTTP_EXPORT int uvhttp_coro_sleep(uint32_t ms);
+UVHTTP_EXPORT UVHTTP_IN_COROUTINE int uvhttp_coro_sleep(uint32_t ms);
 
 /** Lets all other ready work run first, for long computations. Returns as uvhttp_coro_sleep does. */
-UVHTTP_EXPORT int uvhttp_coro_yield(void);
+UVHTTP_EXPORT UVHTTP_IN_COROUTINE int uvhttp_coro_yield(void);
 
 /** Makes a wait of this coroutine return UVHTTP_E_STOPPING, once, when the server starts to stop; the next wait, if it
  * already stops. For handlers that wait as long as the server lives, such as event streams. It does not affect
  * uvhttp_coro_work and uvhttp_coro_join, which must complete. The handler then has until the end of
  * config.drain_timeout. A uvhttp_response_write that returns UVHTTP_E_STOPPING has written nothing. Without this call
  * the code never occurs; a spawned coroutine makes its own call. Returns 0 or UVHTTP_E_STATE. */
-UVHTTP_EXPORT int uvhttp_coro_wake_on_stop(void);
+UVHTTP_EXPORT UVHTTP_IN_COROUTINE int uvhttp_coro_wake_on_stop(void);
 
 /** Registers cleanup(arg) to run when this coroutine ends for any reason. Cleanups run in reverse order of
  * registration, in the coroutine, and may wait. Returns 0, UVHTTP_E_INVALID, UVHTTP_E_STATE or UVHTTP_E_NOMEM (nothing
  * is registered: clean up immediately). */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_coro_defer(void (*cleanup)(void *arg), void *arg);
+UVHTTP_EXPORT UVHTTP_IN_COROUTINE UVHTTP_MUST_USE int uvhttp_coro_defer(void (*cleanup)(void *arg), void *arg);
 
 /** Runs run(arg) on a worker thread, where it may block, and waits for its end. It never runs any longer when this
  * returns, so `arg` may be a local variable. Returns 0 (it has run), UVHTTP_E_ABORTED (it has run to its end, or did
  * not start), UVHTTP_E_WORK_FULL (config.max_backlog: not run), UVHTTP_E_INVALID, UVHTTP_E_STATE or UVHTTP_E_NOMEM (not
  * run). */
-UVHTTP_EXPORT int uvhttp_coro_work(void (*run)(void *arg), void *arg);
+UVHTTP_EXPORT UVHTTP_IN_COROUTINE int uvhttp_coro_work(void (*run)(void *arg), void *arg);
 
 /** Reads the next bytes of the request's body, in order; the view is valid until the next call. On a route with
  * `stream_body` it returns at most config.read_buffer_size bytes, as received, and the client is paused between calls.
@@ -62,7 +62,8 @@ UVHTTP_EXPORT int uvhttp_coro_work(void (*run)(void *arg), void *arg);
  * UVHTTP_E_ABORTED, UVHTTP_E_HTTP_*, UVHTTP_E_NOMEM. The client then receives the server's response instead of the
  * handler's. The same holds for a time limit of the server: it returns UVHTTP_E_TIMEOUT, and later waits return
  * UVHTTP_E_ABORTED. */
-UVHTTP_EXPORT int uvhttp_coro_read_body(struct uvhttp_request *req, uvhttp_str_t *piece, uint32_t timeout_ms);
+UVHTTP_EXPORT UVHTTP_IN_COROUTINE int uvhttp_coro_read_body(struct uvhttp_request *req, uvhttp_str_t *piece,
+                                                            uint32_t timeout_ms);
 
 /* --- child coroutines --- */
 
@@ -73,16 +74,17 @@ typedef struct uvhttp_coro uvhttp_coro_t;
  * not joined is cancelled and awaited when the parent ends, after the parent's cleanups. Returns 0,
  * UVHTTP_E_COROUTINE_LIMIT (config.coroutines_max), UVHTTP_E_ABORTED, UVHTTP_E_INVALID, UVHTTP_E_STATE or
  * UVHTTP_E_NOMEM; on failure *coro is NULL. */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_coro_spawn(void (*run)(void *arg), void *arg, uvhttp_coro_t **coro);
+UVHTTP_EXPORT UVHTTP_IN_COROUTINE UVHTTP_MUST_USE int uvhttp_coro_spawn(void (*run)(void *arg), void *arg,
+                                                                        uvhttp_coro_t **coro);
 
 /** Waits for the end of a coroutine that the caller spawned. Returns 0 when it has ended and `coro` is invalid.
  * Otherwise `coro` is still valid: UVHTTP_E_TIMEOUT, UVHTTP_E_STATE (not spawned by the caller) or UVHTTP_E_INVALID.
  * When the client goes, both are cancelled, and this call still waits for the end of the child. */
-UVHTTP_EXPORT int uvhttp_coro_join(uvhttp_coro_t *coro, uint32_t timeout_ms);
+UVHTTP_EXPORT UVHTTP_IN_COROUTINE int uvhttp_coro_join(uvhttp_coro_t *coro, uint32_t timeout_ms);
 
 /** Cancels a coroutine that the caller spawned: its current wait and later ones return UVHTTP_E_ABORTED. It must still
  * be joined. Returns 0, UVHTTP_E_INVALID or UVHTTP_E_STATE. */
-UVHTTP_EXPORT int uvhttp_coro_cancel(uvhttp_coro_t *coro);
+UVHTTP_EXPORT UVHTTP_IN_COROUTINE int uvhttp_coro_cancel(uvhttp_coro_t *coro);
 
 /* --- channels --- */
 
@@ -94,20 +96,22 @@ typedef struct uvhttp_coro_channel uvhttp_coro_channel_t;
 
 /** Creates a channel for up to `capacity` items of `item_size` bytes, on the caller's loop. Returns 0,
  * UVHTTP_E_INVALID, UVHTTP_E_STATE or UVHTTP_E_NOMEM; on failure *channel is NULL. */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_coro_channel_new(size_t item_size, uint32_t capacity,
-                                                          uvhttp_coro_channel_t **channel);
+UVHTTP_EXPORT UVHTTP_IN_COROUTINE UVHTTP_MUST_USE int uvhttp_coro_channel_new(size_t item_size, uint32_t capacity,
+                                                                              uvhttp_coro_channel_t **channel);
 /** Copies an item into the channel, and waits while it is full. Returns 0, UVHTTP_E_CLOSED, UVHTTP_E_TIMEOUT,
  * UVHTTP_E_ABORTED, UVHTTP_E_INVALID, UVHTTP_E_STATE (also on another loop) or UVHTTP_E_NOMEM; on failure nothing was
  * sent. */
-UVHTTP_EXPORT int uvhttp_coro_channel_send(uvhttp_coro_channel_t *channel, const void *item, uint32_t timeout_ms);
+UVHTTP_EXPORT UVHTTP_IN_COROUTINE int uvhttp_coro_channel_send(uvhttp_coro_channel_t *channel, const void *item,
+                                                               uint32_t timeout_ms);
 /** Removes the oldest item from the channel, and waits while it is empty. Returns 0, UVHTTP_E_EOF (closed and empty),
  * or as uvhttp_coro_channel_send does. */
-UVHTTP_EXPORT int uvhttp_coro_channel_receive(uvhttp_coro_channel_t *channel, void *item, uint32_t timeout_ms);
+UVHTTP_EXPORT UVHTTP_IN_COROUTINE int uvhttp_coro_channel_receive(uvhttp_coro_channel_t *channel, void *item,
+                                                                  uint32_t timeout_ms);
 /** Closes the channel for sending. Queued items can still be received. Returns 0, UVHTTP_E_INVALID or UVHTTP_E_STATE.
  */
-UVHTTP_EXPORT int uvhttp_coro_channel_close(uvhttp_coro_channel_t *channel);
+UVHTTP_EXPORT UVHTTP_IN_COROUTINE int uvhttp_coro_channel_close(uvhttp_coro_channel_t *channel);
 /** Frees a channel in which no coroutine waits. Also outside a coroutine. NULL is allowed. */
-UVHTTP_EXPORT void uvhttp_coro_channel_free(uvhttp_coro_channel_t *channel);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD void uvhttp_coro_channel_free(uvhttp_coro_channel_t *channel);
 
 /* --- descriptors and connections --- */
 
@@ -116,7 +120,7 @@ UVHTTP_EXPORT void uvhttp_coro_channel_free(uvhttp_coro_channel_t *channel);
  * Returns 0, UVHTTP_E_TIMEOUT, UVHTTP_E_ABORTED, UVHTTP_E_INVALID (no such descriptor), UVHTTP_E_STATE (also: another
  * coroutine waits for it), UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_LIMIT (fs.epoll.max_user_watches) or
  * UVHTTP_E_IO. */
-UVHTTP_EXPORT int uvhttp_coro_wait_fd(int fd, unsigned events, uint32_t timeout_ms);
+UVHTTP_EXPORT UVHTTP_IN_COROUTINE int uvhttp_coro_wait_fd(int fd, unsigned events, uint32_t timeout_ms);
 
 /** Connects to "127.0.0.1:80", "[::1]:80", "localhost:80", "unix:/path" or "name:80". *fd is a non-blocking,
  * close-on-exec socket. The caller closes it with close(2), best in uvhttp_coro_defer. getaddrinfo(3) looks up names on
@@ -125,15 +129,17 @@ UVHTTP_EXPORT int uvhttp_coro_wait_fd(int fd, unsigned events, uint32_t timeout_
  *
  * Returns 0, UVHTTP_E_PEER_UNREACHABLE, UVHTTP_E_PEER_NAME, UVHTTP_E_ADDRESS, UVHTTP_E_WORK_CANCELLED (the server stops
  * before the lookup), or a code of uvhttp_coro_wait_fd or uvhttp_coro_work; on failure *fd is -1. */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_coro_connect(const char *address, uint32_t timeout_ms, int *fd);
+UVHTTP_EXPORT UVHTTP_IN_COROUTINE UVHTTP_MUST_USE int uvhttp_coro_connect(const char *address, uint32_t timeout_ms,
+                                                                          int *fd);
 
 /** Receives available bytes from a socket, at least 1 and at most `max`. Returns 0, UVHTTP_E_EOF (the peer has sent
  * everything), UVHTTP_E_PEER_RESET, or a code of uvhttp_coro_wait_fd. */
-UVHTTP_EXPORT int uvhttp_coro_read(int fd, void *data, size_t max, size_t *size, uint32_t timeout_ms);
+UVHTTP_EXPORT UVHTTP_IN_COROUTINE int uvhttp_coro_read(int fd, void *data, size_t max, size_t *size,
+                                                       uint32_t timeout_ms);
 
 /** Sends all bytes to a socket. The timeout applies to each wait until the socket is writable. Returns 0,
  * UVHTTP_E_PEER_RESET, or a code of uvhttp_coro_wait_fd; after a failure, part of the bytes may have been sent. */
-UVHTTP_EXPORT int uvhttp_coro_write(int fd, const void *data, size_t size, uint32_t timeout_ms);
+UVHTTP_EXPORT UVHTTP_IN_COROUTINE int uvhttp_coro_write(int fd, const void *data, size_t size, uint32_t timeout_ms);
 
 UVHTTP_END_DECLS
 

@@ -35,7 +35,8 @@ typedef struct uvhttp_cors_options {
     bool private_network;
 } uvhttp_cors_options_t;
 
-UVHTTP_EXPORT uvhttp_middleware_t uvhttp_cors_sized(const uvhttp_cors_options_t *options, size_t options_size);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD uvhttp_middleware_t uvhttp_cors_sized(const uvhttp_cors_options_t *options,
+                                                                      size_t options_size);
 /** Creates a middleware that responds to preflights and adds the CORS fields to all other responses, including errors.
  * A preflight is OPTIONS with Origin and Access-Control-Request-Method; it gets 204, or 403 for an origin that is not
  * allowed. Other requests of such an origin are served without the fields, because same-origin requests also carry an

@@ -156,15 +156,15 @@ typedef enum uvhttp_error {
 
 /** Returns the symbol of a code, such as "UVHTTP_E_NOMEM". Returns "UVHTTP_OK" for 0 and "UVHTTP_E_UNKNOWN" for a
  * number that is not in the table. Static storage. Any thread. */
-UVHTTP_EXPORT const char *uvhttp_error_name(int code);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD const char *uvhttp_error_name(int code);
 
 /** Returns the message of a code: one line in English without a full stop. Static storage. Any thread. */
-UVHTTP_EXPORT const char *uvhttp_error_message(int code);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD const char *uvhttp_error_message(int code);
 
 /** Returns the HTTP status (400..599) that a server sends for a code, or 500 for a code without a status.
  * UVHTTP_E_TIMEOUT is 504: a handler waited too long for another server, a job or a channel. UVHTTP_E_HTTP_TIMEOUT is
  * 408: a client of this server was too slow. Any thread. */
-UVHTTP_EXPORT int uvhttp_error_http_status(int code);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_error_http_status(int code);
 
 UVHTTP_END_DECLS
 

@@ -44,9 +44,10 @@ typedef struct uvhttp_event {
     uint32_t retry_ms; /**< ms that the client waits before it connects again */
 } uvhttp_event_t;
 
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_events_open_sized(uvhttp_response_t *res,
-                                                           const uvhttp_events_options_t *options, size_t options_size,
-                                                           uvhttp_events_t **events);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD UVHTTP_MUST_USE int uvhttp_events_open_sized(uvhttp_response_t *res,
+                                                                               const uvhttp_events_options_t *options,
+                                                                               size_t options_size,
+                                                                               uvhttp_events_t **events);
 /** Opens an event stream as the response. It defers the response and sends 200 with Content-Type "text/event-stream",
  * and "Cache-Control: no-store" unless the handler has set that field. Call it in a handler or middleware on the loop
  * or a worker thread, before any response; not in a coroutine. The handler returns, and the request stays readable
@@ -66,18 +67,18 @@ static inline UVHTTP_MUST_USE int uvhttp_events_open(uvhttp_response_t *res, con
  * the client goes first), UVHTTP_E_ABORTED (the stream has ended), UVHTTP_E_LIMIT (larger than queue_max, or queue_max
  * bytes are queued to the loop: this event was dropped), UVHTTP_E_INVALID (an argument is NULL, a line break in `id` or
  * `event`, or all fields 0) or UVHTTP_E_NOMEM. Any thread. */
-UVHTTP_EXPORT int uvhttp_events_send(uvhttp_events_t *events, const uvhttp_event_t *event);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_events_send(uvhttp_events_t *events, const uvhttp_event_t *event);
 
 /** Ends the stream after what this thread has sent; on_close follows. A browser connects again, unless the page
  * closes its EventSource or the next response is 204. Returns 0 or UVHTTP_E_ABORTED (the stream has ended). Any thread.
  */
-UVHTTP_EXPORT int uvhttp_events_close(uvhttp_events_t *events);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_events_close(uvhttp_events_t *events);
 
 /** Adds a reference and returns `events`. Any thread that holds one. */
-UVHTTP_EXPORT uvhttp_events_t *uvhttp_events_retain(uvhttp_events_t *events);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD uvhttp_events_t *uvhttp_events_retain(uvhttp_events_t *events);
 /** Releases a reference. The last one ends the stream, as uvhttp_events_close does. A reference keeps the memory of the
  * request: release it in on_close at the latest. NULL is allowed. Any thread. */
-UVHTTP_EXPORT void uvhttp_events_release(uvhttp_events_t *events);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_events_release(uvhttp_events_t *events);
 
 UVHTTP_END_DECLS
 

@@ -151,15 +151,15 @@ template <class T, void (*retain)(T *), void (*release)(T *)> class shared_handl
 
 /** A shared body: bytes that are created once and sent often (uvhttp_shared_body_t). A copy refers to the same bytes.
  * The constructor throws the errors of uvhttp_shared_body_new. */
-class content
+class shared_body
     : public detail::shared_handle<uvhttp_shared_body_t, uvhttp_shared_body_retain, uvhttp_shared_body_release> {
   public:
-    explicit content(std::string_view data) {
+    explicit shared_body(std::string_view data) {
         check(uvhttp_shared_body_new(data.data(), data.size(), &native_));
     }
 };
 
-/** A response as a value that a handler returns. A body that is a literal or a uvhttp::content is not copied. A
+/** A response as a value that a handler returns. A body that is a literal or a uvhttp::shared_body is not copied. A
  * std::string is moved or copied. Anything else is copied into a std::string. */
 class response {
   public:
@@ -170,7 +170,7 @@ class response {
         : status_(status), content_type_(content_type), body_(std::string_view(literal, size - 1)) {}
     response(int status, const char *content_type, std::string &&body) noexcept
         : status_(status), content_type_(content_type), body_(std::move(body)) {}
-    response(int status, const char *content_type, content body) noexcept
+    response(int status, const char *content_type, shared_body body) noexcept
         : status_(status), content_type_(content_type), body_(std::move(body)) {}
     template <class T>
     requires std::convertible_to<T, std::string_view> response(int status, const char *content_type, const T &body)
@@ -200,7 +200,7 @@ class response {
             check(uvhttp_response_send_static(to, status_, content_type_, literal->data(), literal->size()));
         } else if (const auto *text = std::get_if<std::string>(&body_)) {
             check(uvhttp_response_send(to, status_, content_type_, text->data(), text->size()));
-        } else if (const auto *made = std::get_if<content>(&body_)) {
+        } else if (const auto *made = std::get_if<shared_body>(&body_)) {
             check(uvhttp_response_send_shared_body(to, status_, content_type_, made->native()));
         } else {
             check(uvhttp_response_empty(to, status_));
@@ -210,15 +210,12 @@ class response {
   private:
     int status_ = 0;
     const char *content_type_ = nullptr; /* static */
-    std::variant<std::monostate, std::string_view, std::string, content> body_{};
+    std::variant<std::monostate, std::string_view, std::string, shared_body> body_{};
     std::vector<std::pair<std::string, std::string>> headers_{};
     std::vector<uvhttp::cookie> cookies_{};
 };
 
-/** Makes a response. `content_type` has static storage. */
-template <class T> response answer(int status, const char *content_type, T &&body) {
-    return response(status, content_type, std::forward<T>(body));
-}
+/** Make a response with the usual content types; any other is an argument of the constructor. */
 template <class T> response text(int status, T &&body) {
     return response(status, "text/plain; charset=utf-8", std::forward<T>(body));
 }

@@ -41,8 +41,10 @@ typedef struct uvhttp_form_file_s {
     uint64_t saved_size;       /**< bytes of the saved file */
 } uvhttp_form_file_t;
 
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_form_sized(uvhttp_request_t *req, const uvhttp_form_limits_t *limits,
-                                                            size_t limits_size, uvhttp_form_t **form);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD UVHTTP_MUST_USE int uvhttp_request_form_sized(uvhttp_request_t *req,
+                                                                                const uvhttp_form_limits_t *limits,
+                                                                                size_t limits_size,
+                                                                                uvhttp_form_t **form);
 /** Parses the request's body according to its Content-Type. The form and its views are valid as long as the request
  * (request.h). They use its memory (config.request_memory_max) and its body; parsing again takes memory again. A
  * multipart part with a file name is a file. Any other part is a field, with its bytes as sent.
@@ -61,32 +63,34 @@ static inline UVHTTP_MUST_USE int uvhttp_request_form(uvhttp_request_t *req, con
 
 /** Finds the first field named `name` (case-sensitive), decoded. The value may contain any byte. Returns false and an
  * empty view if there is none. `value` may be NULL. */
-UVHTTP_EXPORT bool uvhttp_form_field(const uvhttp_form_t *form, const char *name, uvhttp_str_t *value);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD bool uvhttp_form_field(const uvhttp_form_t *form, const char *name,
+                                                         uvhttp_str_t *value);
 /** Iterates over repeated fields: set *index to 0, then call until it returns false. */
-UVHTTP_EXPORT bool uvhttp_form_field_next(const uvhttp_form_t *form, const char *name, size_t *index,
-                                          uvhttp_str_t *value);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD bool uvhttp_form_field_next(const uvhttp_form_t *form, const char *name,
+                                                              size_t *index, uvhttp_str_t *value);
 /** Returns the field at `index`, from 0, in the order received. Returns false past the last one. `name` and `value` may
  * be NULL. */
-UVHTTP_EXPORT bool uvhttp_form_field_at(const uvhttp_form_t *form, size_t index, uvhttp_str_t *name,
-                                        uvhttp_str_t *value);
-UVHTTP_EXPORT size_t uvhttp_form_field_count(const uvhttp_form_t *form);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD bool uvhttp_form_field_at(const uvhttp_form_t *form, size_t index, uvhttp_str_t *name,
+                                                            uvhttp_str_t *value);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD size_t uvhttp_form_field_count(const uvhttp_form_t *form);
 
-UVHTTP_EXPORT bool uvhttp_form_file_sized(const uvhttp_form_t *form, const char *field, uvhttp_form_file_t *file,
-                                          size_t file_size);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD bool uvhttp_form_file_sized(const uvhttp_form_t *form, const char *field,
+                                                              uvhttp_form_file_t *file, size_t file_size);
 /** Finds the first file of the input named `field`. Returns false and empty views if there is none. */
 static inline bool uvhttp_form_file(const uvhttp_form_t *form, const char *field, uvhttp_form_file_t *file) {
     return uvhttp_form_file_sized(form, field, file, sizeof *file);
 }
-UVHTTP_EXPORT bool uvhttp_form_file_at_sized(const uvhttp_form_t *form, size_t index, uvhttp_form_file_t *file,
-                                             size_t file_size);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD bool uvhttp_form_file_at_sized(const uvhttp_form_t *form, size_t index,
+                                                                 uvhttp_form_file_t *file, size_t file_size);
 /** Returns the file at `index`, from 0, in the order received. Returns false past the last one. */
 static inline bool uvhttp_form_file_at(const uvhttp_form_t *form, size_t index, uvhttp_form_file_t *file) {
     return uvhttp_form_file_at_sized(form, index, file, sizeof *file);
 }
-UVHTTP_EXPORT size_t uvhttp_form_file_count(const uvhttp_form_t *form);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD size_t uvhttp_form_file_count(const uvhttp_form_t *form);
 
-UVHTTP_EXPORT int uvhttp_form_file_save_sized(const uvhttp_form_file_t *file, size_t file_size, int directory,
-                                              const char *name, char saved[UVHTTP_FORM_SAVED_NAME_SIZE]);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_form_file_save_sized(const uvhttp_form_file_t *file, size_t file_size,
+                                                                int directory, const char *name,
+                                                                char saved[UVHTTP_FORM_SAVED_NAME_SIZE]);
 /** Writes a file into the directory that the descriptor `directory` is open on, with mode 0600. It is named `name`; if
  * that exists, "name-1.ext" to "name-999.ext". No file is overwritten and no link is followed. With `name` NULL the
  * name is file->name, or "upload" if that is empty. Otherwise `name` must not contain '/' nor be "." or "..", and has
@@ -129,8 +133,10 @@ typedef struct uvhttp_multipart {
     } internal; /**< the library's */
 } uvhttp_multipart_t;
 
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_multipart_init_sized(uvhttp_multipart_t *parser, uvhttp_str_t content_type,
-                                                              const uvhttp_form_limits_t *limits, size_t limits_size);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD UVHTTP_MUST_USE int uvhttp_multipart_init_sized(uvhttp_multipart_t *parser,
+                                                                                  uvhttp_str_t content_type,
+                                                                                  const uvhttp_form_limits_t *limits,
+                                                                                  size_t limits_size);
 /** Initialises a parser. `content_type` is the value of the request's header field; its boundary is copied. Returns 0,
  * UVHTTP_E_FORM_TYPE (not multipart/form-data), UVHTTP_E_MULTIPART_BOUNDARY (missing, repeated, malformed, or not 1 to
  * 70 bytes) or UVHTTP_E_INVALID (limits out of range). */
@@ -139,9 +145,9 @@ static inline UVHTTP_MUST_USE int uvhttp_multipart_init(uvhttp_multipart_t *pars
     return uvhttp_multipart_init_sized(parser, content_type, limits, sizeof *limits);
 }
 
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_multipart_read_sized(uvhttp_multipart_t *parser, const char *data, size_t size,
-                                                              size_t *consumed, uvhttp_multipart_event_t *event,
-                                                              size_t event_size);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD UVHTTP_MUST_USE int
+uvhttp_multipart_read_sized(uvhttp_multipart_t *parser, const char *data, size_t size, size_t *consumed,
+                            uvhttp_multipart_event_t *event, size_t event_size);
 /** Parses `data` up to the next event. *consumed is the number of bytes parsed; pass the bytes after them to the next
  * call. Returns 0 with an event (0 bytes may be consumed), UVHTTP_E_AGAIN without one when all bytes are parsed, or an
  * error: UVHTTP_E_FORM_TOO_MANY_FIELDS or UVHTTP_E_MULTIPART_* (see uvhttp_request_form). After an error every call
@@ -153,7 +159,7 @@ static inline UVHTTP_MUST_USE int uvhttp_multipart_read(uvhttp_multipart_t *pars
 
 /** Ends the input. Returns 0 if the body was complete, the error of uvhttp_multipart_read, or
  * UVHTTP_E_MULTIPART_INCOMPLETE. */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_multipart_finish(const uvhttp_multipart_t *parser);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD UVHTTP_MUST_USE int uvhttp_multipart_finish(const uvhttp_multipart_t *parser);
 
 UVHTTP_END_DECLS
 

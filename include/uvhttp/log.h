@@ -33,28 +33,28 @@ typedef enum uvhttp_log_format {
 /** Sets the threshold: messages of `level` and above are logged. Before the first call, the environment variable
  * UVHTTP_LOG_LEVEL sets it: debug, info, warn, error or none, in any case. Without that variable it is WARN in a
  * library built with NDEBUG, and INFO otherwise. Returns 0 or UVHTTP_E_INVALID. Any thread. */
-UVHTTP_EXPORT int uvhttp_log_set_level(uvhttp_log_level_t level);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_log_set_level(uvhttp_log_level_t level);
 
 /** Returns the current threshold. Any thread. */
-UVHTTP_EXPORT uvhttp_log_level_t uvhttp_log_get_level(void);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD uvhttp_log_level_t uvhttp_log_get_level(void);
 
 /** Parses debug, info, warn, error or none, in any case. Returns 0 or UVHTTP_E_INVALID; on failure *level is unchanged.
  * Any thread. */
-UVHTTP_EXPORT int uvhttp_log_level_parse(const char *text, uvhttp_log_level_t *level);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_log_level_parse(const char *text, uvhttp_log_level_t *level);
 
 /** Returns "DEBUG", "INFO", "WARN", "ERROR" or "NONE". Static storage. Any thread. */
-UVHTTP_EXPORT const char *uvhttp_log_level_name(uvhttp_log_level_t level);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD const char *uvhttp_log_level_name(uvhttp_log_level_t level);
 
 /** Sets the form of lines. Before the first call, the environment variable UVHTTP_LOG_FORMAT sets it: text or json, in
  * any case; without it: text. The callback of uvhttp_log_set_callback gets the same messages in both. Returns 0 or
  * UVHTTP_E_INVALID. Any thread. */
-UVHTTP_EXPORT int uvhttp_log_set_format(uvhttp_log_format_t format);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_log_set_format(uvhttp_log_format_t format);
 
 /** Returns the current form. Any thread. */
-UVHTTP_EXPORT uvhttp_log_format_t uvhttp_log_get_format(void);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD uvhttp_log_format_t uvhttp_log_get_format(void);
 
 /** Parses text or json, in any case. Returns 0 or UVHTTP_E_INVALID; on failure *format is unchanged. Any thread. */
-UVHTTP_EXPORT int uvhttp_log_format_parse(const char *text, uvhttp_log_format_t *format);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_log_format_parse(const char *text, uvhttp_log_format_t *format);
 
 /** Receives a message: one terminated line without time, level and newline, with control characters escaped. The
  * message is valid during the call. Runs on the logging thread, which may be a loop: it must not block. One call at a
@@ -63,21 +63,22 @@ typedef void (*uvhttp_log_cb)(uvhttp_log_level_t level, const char *message, siz
 
 /** Sends messages to `cb` instead of stderr; NULL restores stderr. When the call returns, the previous callback is not
  * running and is not called again. Returns 0, or UVHTTP_E_STATE when called inside the callback. Any thread. */
-UVHTTP_EXPORT int uvhttp_log_set_callback(uvhttp_log_cb cb, void *user);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_log_set_callback(uvhttp_log_cb cb, void *user);
 
 /** Sets the maximum number of lines per second of each level, 1..1000000; 0 removes the maximum. Default
  * UVHTTP_MAX_LOGS_PER_SECOND. Returns 0 or UVHTTP_E_INVALID. Any thread. */
-UVHTTP_EXPORT int uvhttp_log_set_rate_limit(uint32_t per_second);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_log_set_rate_limit(uint32_t per_second);
 
 /** Writes one line if `level` is at or above the threshold and the rate permits it. Never fails, and preserves errno.
  * Prefer the macros: they cost one load when the level is filtered out. Any thread, but not a signal handler. */
-UVHTTP_EXPORT void uvhttp_log(uvhttp_log_level_t level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_log(uvhttp_log_level_t level, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /** Waits until the lines that were logged before the call are written, at most `timeout_ms` milliseconds. While a
  * server runs, a thread writes the lines, so that no loop waits for standard error. The end of a server and exit() wait
  * by themselves; call this before a program ends in another way: _exit, abort, exec. Returns 0, or UVHTTP_E_TIMEOUT if
  * standard error does not accept the lines. Preserves errno. Any thread, but not a signal handler. */
-UVHTTP_EXPORT int uvhttp_log_flush(uint32_t timeout_ms);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_log_flush(uint32_t timeout_ms);
 
 /** What became of lines since the process started. Lines that a callback received are not among them. */
 typedef struct uvhttp_log_stats_s {
@@ -88,7 +89,7 @@ typedef struct uvhttp_log_stats_s {
     uint64_t failed;     /**< write(2) failed: disk full, pipe closed */
 } uvhttp_log_stats_t;
 
-UVHTTP_EXPORT int uvhttp_log_stats_sized(uvhttp_log_stats_t *stats, size_t stats_size);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_log_stats_sized(uvhttp_log_stats_t *stats, size_t stats_size);
 /** Fills *stats. Returns 0 or UVHTTP_E_INVALID. Any thread. */
 static inline int uvhttp_log_stats(uvhttp_log_stats_t *stats) {
     return uvhttp_log_stats_sized(stats, sizeof *stats);

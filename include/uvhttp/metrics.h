@@ -87,20 +87,22 @@ typedef struct uvhttp_metrics_snapshot {
 
 /** Takes a snapshot. Allocates, and reads /proc: some ten microseconds. Returns NULL when out of memory, or if `server`
  * is NULL. Any thread, until the server is freed. */
-UVHTTP_EXPORT uvhttp_metrics_snapshot_t *uvhttp_metrics_take(const uvhttp_server_t *server);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD uvhttp_metrics_snapshot_t *uvhttp_metrics_take(const uvhttp_server_t *server);
 /** NULL is allowed. */
-UVHTTP_EXPORT void uvhttp_metrics_free(uvhttp_metrics_snapshot_t *snapshot);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD void uvhttp_metrics_free(uvhttp_metrics_snapshot_t *snapshot);
 
 /** Parts of a snapshot, owned by it; NULL if `snapshot` is NULL. `index`: below metric_count, loop_count, series_count,
  * response_time_count (buckets that are not empty, ascending); else NULL. */
-UVHTTP_EXPORT const uvhttp_metrics_process_t *uvhttp_metrics_process(const uvhttp_metrics_snapshot_t *snapshot);
-UVHTTP_EXPORT const uvhttp_metric_t *uvhttp_metrics_metric(const uvhttp_metrics_snapshot_t *snapshot, uint32_t index);
-UVHTTP_EXPORT const uvhttp_metrics_loop_t *uvhttp_metrics_loop(const uvhttp_metrics_snapshot_t *snapshot,
-                                                               uint32_t index);
-UVHTTP_EXPORT const uvhttp_metrics_series_t *uvhttp_metrics_series(const uvhttp_metrics_snapshot_t *snapshot,
-                                                                   uint32_t index);
-UVHTTP_EXPORT const uvhttp_metrics_bucket_t *uvhttp_metrics_response_time(const uvhttp_metrics_snapshot_t *snapshot,
-                                                                          uint32_t index);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD const uvhttp_metrics_process_t *
+uvhttp_metrics_process(const uvhttp_metrics_snapshot_t *snapshot);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD const uvhttp_metric_t *
+uvhttp_metrics_metric(const uvhttp_metrics_snapshot_t *snapshot, uint32_t index);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD const uvhttp_metrics_loop_t *
+uvhttp_metrics_loop(const uvhttp_metrics_snapshot_t *snapshot, uint32_t index);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD const uvhttp_metrics_series_t *
+uvhttp_metrics_series(const uvhttp_metrics_snapshot_t *snapshot, uint32_t index);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD const uvhttp_metrics_bucket_t *
+uvhttp_metrics_response_time(const uvhttp_metrics_snapshot_t *snapshot, uint32_t index);
 
 typedef enum uvhttp_metrics_format {
     UVHTTP_METRICS_PROMETHEUS,  /**< text format 0.0.4 */
@@ -110,19 +112,20 @@ typedef enum uvhttp_metrics_format {
 
 /** Returns a snapshot as text, terminated; *size (may be NULL) receives its bytes. Free it with
  * uvhttp_metrics_text_free. Returns NULL when out of memory or if `snapshot` is NULL. */
-UVHTTP_EXPORT char *uvhttp_metrics_text(const uvhttp_metrics_snapshot_t *snapshot, uvhttp_metrics_format_t format,
-                                        size_t *size);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD char *uvhttp_metrics_text(const uvhttp_metrics_snapshot_t *snapshot,
+                                                            uvhttp_metrics_format_t format, size_t *size);
 /** NULL is allowed. */
-UVHTTP_EXPORT void uvhttp_metrics_text_free(char *text);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD void uvhttp_metrics_text_free(char *text);
 
 /** A handler that responds with the metrics of a server: `user` is the uvhttp_server_t, which may be another than the
  * one that serves the request, and must live as long. The Accept field chooses OpenMetrics or JSON; the default is
  * Prometheus' text format. Responds on the loop. */
-UVHTTP_EXPORT void uvhttp_metrics_handler(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD void uvhttp_metrics_handler(uvhttp_request_t *req, uvhttp_response_t *res,
+                                                              void *user);
 /** Registers uvhttp_metrics_handler for GET at `pattern`, with the metrics of the same server. Everybody who can reach
  * the route can read them: protect it with middleware (uvhttp_route_use), or listen for it on an address of its own.
  * Returns as uvhttp_get. */
-UVHTTP_EXPORT uvhttp_route_t *uvhttp_metrics_route(uvhttp_server_t *server, const char *pattern);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_route_t *uvhttp_metrics_route(uvhttp_server_t *server, const char *pattern);
 
 UVHTTP_END_DECLS
 

@@ -33,8 +33,8 @@ typedef struct uvhttp_proxy_options {
                           UVHTTP_PROXY_HEADER_FORWARDED requires _FOR, because its other parameters belong to a for= */
 } uvhttp_proxy_options_t;
 
-UVHTTP_EXPORT int uvhttp_server_trust_proxies_sized(uvhttp_server_t *server, const uvhttp_proxy_options_t *options,
-                                                    size_t options_size);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int
+uvhttp_server_trust_proxies_sized(uvhttp_server_t *server, const uvhttp_proxy_options_t *options, size_t options_size);
 /** Trusts the listed proxies to name the client of a request. uvhttp_request_client, _client_scheme and _client_host
  * return what they report, and the rate limiter and the access log use it. uvhttp_request_peer still returns the peer
  * of the connection. The client is the last address of the field that is not itself trusted. A malformed element ends

@@ -49,7 +49,7 @@ typedef struct uvhttp_rate_limit_stats_s {
     uint64_t allowed;      /**< requests that the buckets admitted */
     uint64_t refused;      /**< requests refused with 429 (or 503) because their bucket was empty */
     uint64_t keys;         /**< buckets in memory, including full ones */
-    uint64_t evicted;      /**< buckets evicted before they were full, because of max_keys: raise it if this grows */
+    uint64_t evicted;      /**< buckets evicted before they were full, because of keys_max: raise it if this grows */
     uint64_t exempt;       /**< requests of the allow list, or for which the callback returned no key */
     uint64_t store_errors; /**< requests for which the store failed */
 } uvhttp_rate_limit_stats_t;
@@ -76,8 +76,8 @@ typedef struct uvhttp_rate_limit_store {
 
 /** Completes a ticket, which is invalid afterwards. `status` is 0 with a decision (copied), or a UVHTTP_E_* code
  * without one. Any thread, also inside take_later. */
-UVHTTP_EXPORT void uvhttp_rate_limit_decided(uvhttp_rate_limit_ticket_t *ticket, int status,
-                                             const uvhttp_rate_limit_decision_t *decision);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_rate_limit_decided(uvhttp_rate_limit_ticket_t *ticket, int status,
+                                                               const uvhttp_rate_limit_decision_t *decision);
 
 /** Options. Zero is the default everywhere. Strings are copied. */
 typedef struct uvhttp_rate_limit_redis_options {
@@ -93,8 +93,9 @@ typedef struct uvhttp_rate_limit_redis_options {
                              without Redis */
 } uvhttp_rate_limit_redis_options_t;
 
-UVHTTP_EXPORT int uvhttp_rate_limit_redis_sized(const uvhttp_rate_limit_redis_options_t *options, size_t options_size,
-                                                uvhttp_rate_limit_store_t *store);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_rate_limit_redis_sized(const uvhttp_rate_limit_redis_options_t *options,
+                                                                  size_t options_size,
+                                                                  uvhttp_rate_limit_store_t *store);
 /** Sets *store, for options.store, to a store in a Redis server (5 or later). All processes and machines with the same
  * prefix, name and rates share its buckets. Its own thread sends the queries. While Redis is unreachable, slow or
  * faulty, options.refuse_on_error decides, and the thread reconnects. Use one store per limiter. Returns 0,
@@ -113,7 +114,7 @@ typedef struct uvhttp_rate_limit_options {
                           is 5.0 / 60. Stored as ns per request, rounded up: at most 0.1 % slower */
     uint32_t burst; /**< requests of a full bucket, 1..1,000,000,000; default: those of one second, at least 1. burst /
                        per_second is at most 366 days */
-    uint32_t max_keys; /**< maximum of buckets, 1..100,000,000 of 32 bytes, allocated by this call; default 100,000. Not
+    uint32_t keys_max; /**< maximum of buckets, 1..100,000,000 of 32 bytes, allocated by this call; default 100,000. Not
                           used with a custom store */
     uvhttp_rate_limit_by_t by;    /**< default BY_ADDRESS */
     const char *header;           /**< BY_HEADER: name of the field */
@@ -134,8 +135,8 @@ typedef struct uvhttp_rate_limit_options {
                              gets 503 */
 } uvhttp_rate_limit_options_t;
 
-UVHTTP_EXPORT uvhttp_middleware_t uvhttp_rate_limit_sized(const uvhttp_rate_limit_options_t *options,
-                                                          size_t options_size);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD uvhttp_middleware_t uvhttp_rate_limit_sized(const uvhttp_rate_limit_options_t *options,
+                                                                            size_t options_size);
 /** Creates a middleware that admits the requests of a key while its token bucket has tokens. Further requests get 429
  * and Retry-After (RFC 6585 section 4, RFC 9110 section 10.2.3). Responses contain RateLimit and RateLimit-Policy
  * (draft-ietf-httpapi-ratelimit-headers-11): r is the number of remaining requests, t the seconds until it grows. All
@@ -147,8 +148,8 @@ static inline uvhttp_middleware_t uvhttp_rate_limit(const uvhttp_rate_limit_opti
     return uvhttp_rate_limit_sized(options, sizeof *options);
 }
 
-UVHTTP_EXPORT int uvhttp_rate_limit_stats_sized(uvhttp_middleware_t middleware, uvhttp_rate_limit_stats_t *stats,
-                                                size_t stats_size);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_rate_limit_stats_sized(uvhttp_middleware_t middleware,
+                                                                  uvhttp_rate_limit_stats_t *stats, size_t stats_size);
 /** Returns the counters of the limiter. Returns 0, or UVHTTP_E_INVALID if `middleware` is not a rate limiter or `stats`
  * is NULL. Any thread, as long as the server of the middleware exists. */
 static inline int uvhttp_rate_limit_stats(uvhttp_middleware_t middleware, uvhttp_rate_limit_stats_t *stats) {

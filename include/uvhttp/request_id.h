@@ -16,8 +16,8 @@ typedef struct uvhttp_request_id_options {
                             Only behind your own proxy: whoever sends the field can repeat ids. Default false */
 } uvhttp_request_id_options_t;
 
-UVHTTP_EXPORT uvhttp_middleware_t uvhttp_request_id_sized(const uvhttp_request_id_options_t *options,
-                                                          size_t options_size);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD uvhttp_middleware_t uvhttp_request_id_sized(const uvhttp_request_id_options_t *options,
+                                                                            size_t options_size);
 /** Creates a middleware that gives each request an id and returns it with every response, including errors. A generated
  * id has 32 hex digits: 64 random bits of the process, and a number that is unique within it on all loops. Ids are
  * unique but not secret: one id reveals others, and two ids reveal the number of requests between them. `options` NULL
@@ -28,7 +28,7 @@ static inline uvhttp_middleware_t uvhttp_request_id(const uvhttp_request_id_opti
 }
 
 /** Returns the id of this request, valid as long as the request. `data` is NULL if the middleware has not run. */
-UVHTTP_EXPORT uvhttp_str_t uvhttp_request_id_get(const uvhttp_request_t *req);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD uvhttp_str_t uvhttp_request_id_get(const uvhttp_request_t *req);
 
 UVHTTP_END_DECLS
 

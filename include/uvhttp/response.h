@@ -24,20 +24,22 @@ typedef struct uvhttp_deferred uvhttp_deferred_t;
  * `release` has been called. */
 
 /** Sends a copy of a terminated string as text/plain; charset=utf-8. */
-UVHTTP_EXPORT int uvhttp_response_text(uvhttp_response_t *res, int status, const char *text);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_text(uvhttp_response_t *res, int status, const char *text);
 /** Sends a copy of a terminated string as application/json. */
-UVHTTP_EXPORT int uvhttp_response_json(uvhttp_response_t *res, int status, const char *json);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_json(uvhttp_response_t *res, int status, const char *json);
 /** Sends a copy of `size` bytes. With content_type NULL, a Content-Type set by uvhttp_response_header stays; otherwise
  * none is sent. */
-UVHTTP_EXPORT int uvhttp_response_send(uvhttp_response_t *res, int status, const char *content_type, const void *data,
-                                       size_t size);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_send(uvhttp_response_t *res, int status, const char *content_type,
+                                                           const void *data, size_t size);
 /** Sends bytes without copying them. They must stay valid and unchanged as long as the server. */
-UVHTTP_EXPORT int uvhttp_response_send_static(uvhttp_response_t *res, int status, const char *content_type,
-                                              const void *data, size_t size);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_send_static(uvhttp_response_t *res, int status,
+                                                                  const char *content_type, const void *data,
+                                                                  size_t size);
 /** Sends bytes without copying them. They must stay valid and unchanged until release(arg) is called. `release` may be
  * NULL. It is called exactly once: on the loop's thread, or inside a call that fails or replaces this response. */
-UVHTTP_EXPORT int uvhttp_response_send_ref(uvhttp_response_t *res, int status, const char *content_type,
-                                           const void *data, size_t size, void (*release)(void *arg), void *arg);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_send_ref(uvhttp_response_t *res, int status,
+                                                               const char *content_type, const void *data, size_t size,
+                                                               void (*release)(void *arg), void *arg);
 
 /** A shared body: immutable, reference-counted bytes that are created once and sent often, by any route and thread.
  * Examples are a page built into the program, or a snapshot that is renewed each second. A body of 64 KiB or more, on a
@@ -48,29 +50,33 @@ typedef struct uvhttp_shared_body uvhttp_shared_body_t;
  * reference. A body of 64 KiB or more owns a descriptor (memfd_create(2)). Returns 0, UVHTTP_E_INVALID, UVHTTP_E_NOMEM,
  * UVHTTP_E_NO_DESCRIPTORS or UVHTTP_E_IO (memfd_create(2) is not allowed); on failure the result is NULL. Any thread.
  */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_shared_body_new(const void *data, size_t size, uvhttp_shared_body_t **body);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD UVHTTP_MUST_USE int uvhttp_shared_body_new(const void *data, size_t size,
+                                                                           uvhttp_shared_body_t **body);
 /** Adds or releases a reference. Release each reference exactly once. Responses in flight hold their own references.
  * Releasing NULL does nothing. Any thread. */
-UVHTTP_EXPORT void uvhttp_shared_body_retain(uvhttp_shared_body_t *body);
-UVHTTP_EXPORT void uvhttp_shared_body_release(uvhttp_shared_body_t *body);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_shared_body_retain(uvhttp_shared_body_t *body);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_shared_body_release(uvhttp_shared_body_t *body);
 /** Sends a shared body. The caller keeps its reference. Returns UVHTTP_E_INVALID if the body is NULL. */
-UVHTTP_EXPORT int uvhttp_response_send_shared_body(uvhttp_response_t *res, int status, const char *content_type,
-                                                   uvhttp_shared_body_t *body);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_send_shared_body(uvhttp_response_t *res, int status,
+                                                                       const char *content_type,
+                                                                       uvhttp_shared_body_t *body);
 
 /** Sends the bytes [offset, offset + size) of an open regular file; `size` UINT64_MAX means up to its end. The file is
  * sent by sendfile(2). Worker threads read it instead for TLS, or when it is not in the page cache. The library takes
  * ownership of the descriptor and closes it, also on failure. */
-UVHTTP_EXPORT int uvhttp_response_send_fd(uvhttp_response_t *res, int status, const char *content_type, int fd,
-                                          uint64_t offset, uint64_t size);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_send_fd(uvhttp_response_t *res, int status,
+                                                              const char *content_type, int fd, uint64_t offset,
+                                                              uint64_t size);
 /** Sends a whole file by path. Calls open(2) on this thread. With content_type NULL, the type is
  * application/octet-stream. Also returns UVHTTP_E_NOT_FOUND, UVHTTP_E_PERMISSION, or UVHTTP_E_INVALID (not a regular
  * file). */
-UVHTTP_EXPORT int uvhttp_response_send_file(uvhttp_response_t *res, int status, const char *content_type,
-                                            const char *path);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_send_file(uvhttp_response_t *res, int status,
+                                                                const char *content_type, const char *path);
 /** Sends no body. 204 and 304 have no Content-Length (RFC 9110 section 8.6). */
-UVHTTP_EXPORT int uvhttp_response_empty(uvhttp_response_t *res, int status);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_empty(uvhttp_response_t *res, int status);
 /** Sends 301, 302, 303, 307 or 308 with a Location field. */
-UVHTTP_EXPORT int uvhttp_response_redirect(uvhttp_response_t *res, int status, const char *location);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_redirect(uvhttp_response_t *res, int status,
+                                                               const char *location);
 
 /* --- header fields ---
  *
@@ -83,21 +89,24 @@ UVHTTP_EXPORT int uvhttp_response_redirect(uvhttp_response_t *res, int status, c
  * head was sent, or the response is deferred). On failure nothing has changed. */
 
 /** Replaces all fields of that name. */
-UVHTTP_EXPORT int uvhttp_response_header(uvhttp_response_t *res, const char *name, const char *value);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_header(uvhttp_response_t *res, const char *name,
+                                                             const char *value);
 /** Adds a field and keeps others of that name. */
-UVHTTP_EXPORT int uvhttp_response_header_add(uvhttp_response_t *res, const char *name, const char *value);
-UVHTTP_EXPORT int uvhttp_response_header_remove(uvhttp_response_t *res, const char *name);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_header_add(uvhttp_response_t *res, const char *name,
+                                                                 const char *value);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_header_remove(uvhttp_response_t *res, const char *name);
 /** Returns the value of a field set so far. `data` is NULL if there is none. Valid until the fields change. */
-UVHTTP_EXPORT uvhttp_str_t uvhttp_response_header_get(const uvhttp_response_t *res, const char *name);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD uvhttp_str_t uvhttp_response_header_get(const uvhttp_response_t *res,
+                                                                          const char *name);
 /** Returns the status set so far, or 0. */
-UVHTTP_EXPORT int uvhttp_response_status(const uvhttp_response_t *res);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_status(const uvhttp_response_t *res);
 /** Changes the status (200..599) of a complete response and keeps its body. For an on_finish hook. Returns 0,
  * UVHTTP_E_INVALID or UVHTTP_E_STATE (there is no response yet, or it was sent). */
-UVHTTP_EXPORT int uvhttp_response_set_status(uvhttp_response_t *res, int status);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_set_status(uvhttp_response_t *res, int status);
 /** Returns the request of this response, for hooks that need more than their `user`. */
-UVHTTP_EXPORT uvhttp_request_t *uvhttp_response_request(uvhttp_response_t *res);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD uvhttp_request_t *uvhttp_response_request(uvhttp_response_t *res);
 /** Closes the connection after this response. */
-UVHTTP_EXPORT void uvhttp_response_close(uvhttp_response_t *res);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD void uvhttp_response_close(uvhttp_response_t *res);
 
 /* --- interim responses --- */
 
@@ -120,8 +129,8 @@ typedef struct uvhttp_response_field {
  * head was sent, the on_finish hooks run, or the response is deferred: use uvhttp_deferred_interim), UVHTTP_E_LIMIT (64
  * KiB of fields, or config.write_queue_max bytes are queued), UVHTTP_E_ABORTED (the client has gone) or UVHTTP_E_NOMEM.
  */
-UVHTTP_EXPORT int uvhttp_response_interim(uvhttp_response_t *res, int status, const uvhttp_response_field_t *fields,
-                                          size_t field_count);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int
+uvhttp_response_interim(uvhttp_response_t *res, int status, const uvhttp_response_field_t *fields, size_t field_count);
 
 /* --- streamed responses ---
  *
@@ -130,12 +139,13 @@ UVHTTP_EXPORT int uvhttp_response_interim(uvhttp_response_t *res, int status, co
  * early, close the connection. */
 
 #define UVHTTP_SIZE_UNKNOWN UINT64_MAX
-UVHTTP_EXPORT int uvhttp_response_begin(uvhttp_response_t *res, int status, const char *content_type, uint64_t size);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_begin(uvhttp_response_t *res, int status,
+                                                            const char *content_type, uint64_t size);
 /** Queues a copy of `size` bytes. Returns 0, UVHTTP_E_ABORTED (the client has gone), UVHTTP_E_STATE (before begin or
  * after end) or UVHTTP_E_LIMIT (more than config.write_queue_max bytes would be queued). After UVHTTP_E_LIMIT nothing
  * was queued: retry in uvhttp_deferred_on_drain. A write larger than that maximum never succeeds. On a worker thread
  * the call waits for the client instead, and `size` may be anything. */
-UVHTTP_EXPORT int uvhttp_response_write(uvhttp_response_t *res, const void *data, size_t size);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_write(uvhttp_response_t *res, const void *data, size_t size);
 /** Adds a trailer field after the body (RFC 9110 section 6.5); copied. Call it between begin and end of a chunked
  * response, for a client that sent "TE: trailers". Announce it before begin with uvhttp_response_header(res, "Trailer",
  * name); the library removes that field where no trailer can follow.
@@ -144,9 +154,10 @@ UVHTTP_EXPORT int uvhttp_response_write(uvhttp_response_t *res, const void *data
  * is sent, which is not a fault), UVHTTP_E_INVALID (malformed, or a field that must not be a trailer: framing, routing,
  * authentication, caching, cookies, representation), UVHTTP_E_LIMIT (8 KiB of trailers, or config.request_memory_max),
  * UVHTTP_E_NOMEM, UVHTTP_E_ABORTED or UVHTTP_E_STATE. */
-UVHTTP_EXPORT int uvhttp_response_trailer(uvhttp_response_t *res, const char *name, const char *value);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_trailer(uvhttp_response_t *res, const char *name,
+                                                              const char *value);
 /** Ends the response. A handler that returns after begin, without end and without defer, ends it implicitly. */
-UVHTTP_EXPORT int uvhttp_response_end(uvhttp_response_t *res);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_end(uvhttp_response_t *res);
 
 /* --- hooks ---
  *
@@ -155,12 +166,13 @@ UVHTTP_EXPORT int uvhttp_response_end(uvhttp_response_t *res);
 
 /** Registers a hook that is called when the response is complete, or begin was called, and before its head is written.
  * The hook may change status and header fields, or replace a buffered body. */
-UVHTTP_EXPORT int uvhttp_response_on_finish(uvhttp_response_t *res, void (*hook)(uvhttp_response_t *res, void *user),
-                                            void *user);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int
+uvhttp_response_on_finish(uvhttp_response_t *res, void (*hook)(uvhttp_response_t *res, void *user), void *user);
 /** Registers a hook that is called once, as the last event of the request. `status` is UVHTTP_OK when all bytes were
  * queued on the connection, else UVHTTP_E_ABORTED. Free what belongs to the request here. */
-UVHTTP_EXPORT int uvhttp_response_on_done(uvhttp_response_t *res,
-                                          void (*hook)(uvhttp_response_t *res, int status, void *user), void *user);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int
+uvhttp_response_on_done(uvhttp_response_t *res, void (*hook)(uvhttp_response_t *res, int status, void *user),
+                        void *user);
 
 /* --- deferred responses --- */
 
@@ -168,67 +180,75 @@ UVHTTP_EXPORT int uvhttp_response_on_done(uvhttp_response_t *res,
  * response or is released. The caller holds one reference. If the last reference is released without a response, the
  * client receives 500. Returns NULL when out of memory (the client receives 503), or when the response was already
  * begun or deferred. */
-UVHTTP_EXPORT uvhttp_deferred_t *uvhttp_response_defer(uvhttp_response_t *res);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD uvhttp_deferred_t *uvhttp_response_defer(uvhttp_response_t *res);
 
 /** Sets a function that is called on the loop's thread, at most once, when the client goes before the response. The
  * request is still readable in it. Set it in the handler, directly after defer. */
-UVHTTP_EXPORT void uvhttp_deferred_on_abort(uvhttp_deferred_t *deferred,
-                                            void (*on_abort)(uvhttp_deferred_t *deferred, void *user), void *user);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD void
+uvhttp_deferred_on_abort(uvhttp_deferred_t *deferred, void (*on_abort)(uvhttp_deferred_t *deferred, void *user),
+                         void *user);
 
 /** Sets a function that continues a streamed response. It is called on the loop's thread, with the response as in
  * uvhttp_deferred_run, when the client has received all queued bytes. The condition is that a write was refused with
  * UVHTTP_E_LIMIT, or left more than 4 KiB queued. Write in it until the next refusal. It is not called after
  * uvhttp_response_end, nor after the client has gone. Set it in the handler, directly after defer, or in a function
  * that uvhttp_deferred_run runs. */
-UVHTTP_EXPORT void uvhttp_deferred_on_drain(uvhttp_deferred_t *deferred,
-                                            void (*on_drain)(uvhttp_response_t *res, void *user), void *user);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD void
+uvhttp_deferred_on_drain(uvhttp_deferred_t *deferred, void (*on_drain)(uvhttp_response_t *res, void *user), void *user);
 
 /** Sets a function that is called on the loop's thread, at most once, when the server starts to stop; soon, if it
  * already stops. The response is available as in uvhttp_deferred_run. Use it to end a response that does not end by
  * itself, such as an event stream: what is still open after config.drain_timeout is cut off. It is not called after the
  * response, nor after the client has gone. A second call replaces the function. Returns as uvhttp_deferred_run does;
  * UVHTTP_E_INVALID if `on_stop` is NULL. Any thread. */
-UVHTTP_EXPORT int uvhttp_deferred_on_stop(uvhttp_deferred_t *deferred,
-                                          void (*on_stop)(uvhttp_response_t *res, void *user), void *user);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int
+uvhttp_deferred_on_stop(uvhttp_deferred_t *deferred, void (*on_stop)(uvhttp_response_t *res, void *user), void *user);
 /** Returns whether the server has started to stop. For handlers that produce a long response on a worker thread or in a
  * coroutine; uvhttp_coro_wake_on_stop also wakes a coroutine. Call it on the thread that owns the response. */
-UVHTTP_EXPORT bool uvhttp_response_stopping(const uvhttp_response_t *res);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD bool uvhttp_response_stopping(const uvhttp_response_t *res);
 
 /* The following functions may be called on any thread. Each sends the response and returns 0, UVHTTP_E_ABORTED (the
  * client has gone: release the handle), UVHTTP_E_STATE (already sent), UVHTTP_E_INVALID or UVHTTP_E_NOMEM. */
-UVHTTP_EXPORT int uvhttp_deferred_text(uvhttp_deferred_t *deferred, int status, const char *text);
-UVHTTP_EXPORT int uvhttp_deferred_json(uvhttp_deferred_t *deferred, int status, const char *json);
-UVHTTP_EXPORT int uvhttp_deferred_send(uvhttp_deferred_t *deferred, int status, const char *content_type,
-                                       const void *data, size_t size);
-UVHTTP_EXPORT int uvhttp_deferred_send_ref(uvhttp_deferred_t *deferred, int status, const char *content_type,
-                                           const void *data, size_t size, void (*release)(void *arg), void *arg);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_deferred_text(uvhttp_deferred_t *deferred, int status, const char *text);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_deferred_json(uvhttp_deferred_t *deferred, int status, const char *json);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_deferred_send(uvhttp_deferred_t *deferred, int status,
+                                                         const char *content_type, const void *data, size_t size);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_deferred_send_ref(uvhttp_deferred_t *deferred, int status,
+                                                             const char *content_type, const void *data, size_t size,
+                                                             void (*release)(void *arg), void *arg);
 /** Sets a header field of the response to come. One thread at a time. */
-UVHTTP_EXPORT int uvhttp_deferred_header(uvhttp_deferred_t *deferred, const char *name, const char *value);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_deferred_header(uvhttp_deferred_t *deferred, const char *name,
+                                                             const char *value);
 /** Sends an interim response, as uvhttp_response_interim does. A refusal by the state of the response or by a maximum
  * is logged, and nothing is sent. */
-UVHTTP_EXPORT int uvhttp_deferred_interim(uvhttp_deferred_t *deferred, int status,
-                                          const uvhttp_response_field_t *fields, size_t field_count);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_deferred_interim(uvhttp_deferred_t *deferred, int status,
+                                                            const uvhttp_response_field_t *fields, size_t field_count);
 /** Calls `run` on the loop's thread with the response, so that it can use all functions above. `res` is NULL if the
  * client has gone. The function may send the response, or leave it to a later call with the same handle. */
-UVHTTP_EXPORT int uvhttp_deferred_run(uvhttp_deferred_t *deferred, void (*run)(uvhttp_response_t *res, void *user),
-                                      void *user);
-UVHTTP_EXPORT bool uvhttp_deferred_aborted(const uvhttp_deferred_t *deferred);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_deferred_run(uvhttp_deferred_t *deferred,
+                                                        void (*run)(uvhttp_response_t *res, void *user), void *user);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD bool uvhttp_deferred_aborted(const uvhttp_deferred_t *deferred);
 /** Returns the request. It is readable by one thread at a time, until the response is sent or the handle is released.
  */
-UVHTTP_EXPORT uvhttp_request_t *uvhttp_deferred_request(uvhttp_deferred_t *deferred);
-UVHTTP_EXPORT void uvhttp_deferred_retain(uvhttp_deferred_t *deferred);
-UVHTTP_EXPORT void uvhttp_deferred_release(uvhttp_deferred_t *deferred);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD uvhttp_request_t *uvhttp_deferred_request(uvhttp_deferred_t *deferred);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_deferred_retain(uvhttp_deferred_t *deferred);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_deferred_release(uvhttp_deferred_t *deferred);
 
 /* --- texts with a length --- As the functions without "_str", for a text that is not terminated:
  * `uvhttp_response_header_str(res, "X-Path", uvhttp_request_path(req))`. The text is copied. A value with `data` NULL,
  * such as that of a missing field, returns UVHTTP_E_INVALID; a body with `data` NULL and size 0 is "". */
-UVHTTP_EXPORT int uvhttp_response_text_str(uvhttp_response_t *res, int status, uvhttp_str_t text);
-UVHTTP_EXPORT int uvhttp_response_json_str(uvhttp_response_t *res, int status, uvhttp_str_t json);
-UVHTTP_EXPORT int uvhttp_response_header_str(uvhttp_response_t *res, const char *name, uvhttp_str_t value);
-UVHTTP_EXPORT int uvhttp_response_header_add_str(uvhttp_response_t *res, const char *name, uvhttp_str_t value);
-UVHTTP_EXPORT int uvhttp_response_redirect_str(uvhttp_response_t *res, int status, uvhttp_str_t location);
-UVHTTP_EXPORT int uvhttp_response_trailer_str(uvhttp_response_t *res, const char *name, uvhttp_str_t value);
-UVHTTP_EXPORT int uvhttp_deferred_header_str(uvhttp_deferred_t *deferred, const char *name, uvhttp_str_t value);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_text_str(uvhttp_response_t *res, int status, uvhttp_str_t text);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_json_str(uvhttp_response_t *res, int status, uvhttp_str_t json);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_header_str(uvhttp_response_t *res, const char *name,
+                                                                 uvhttp_str_t value);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_header_add_str(uvhttp_response_t *res, const char *name,
+                                                                     uvhttp_str_t value);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_redirect_str(uvhttp_response_t *res, int status,
+                                                                   uvhttp_str_t location);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_trailer_str(uvhttp_response_t *res, const char *name,
+                                                                  uvhttp_str_t value);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_deferred_header_str(uvhttp_deferred_t *deferred, const char *name,
+                                                                 uvhttp_str_t value);
 
 UVHTTP_END_DECLS
 

@@ -44,7 +44,8 @@ typedef uvhttp_flow_t (*uvhttp_middleware_cb)(uvhttp_request_t *req, uvhttp_resp
  * Call it at most once, and not after a response. Returns 0, UVHTTP_E_ABORTED (the client has gone; `go_on` is not
  * called), UVHTTP_E_STATE, UVHTTP_E_INVALID or UVHTTP_E_NOMEM (the handle can still respond). With a handle of a
  * handler, the client gets 500. Any thread. */
-UVHTTP_EXPORT int uvhttp_deferred_next(uvhttp_deferred_t *deferred, uvhttp_middleware_cb go_on, void *user);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_deferred_next(uvhttp_deferred_t *deferred, uvhttp_middleware_cb go_on,
+                                                         void *user);
 
 /** A middleware, passed by value. `destroy(user)` is called once if it is set: when the server is freed, or when
  * registration fails. Register a value only once. Registration with `run` NULL fails with UVHTTP_E_INVALID. Members

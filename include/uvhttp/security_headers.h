@@ -25,8 +25,8 @@ typedef struct uvhttp_security_headers_options {
                           (31536000) */
 } uvhttp_security_headers_options_t;
 
-UVHTTP_EXPORT uvhttp_middleware_t uvhttp_security_headers_sized(const uvhttp_security_headers_options_t *options,
-                                                                size_t options_size);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD uvhttp_middleware_t
+uvhttp_security_headers_sized(const uvhttp_security_headers_options_t *options, size_t options_size);
 /** Creates a middleware that adds the fields to every response, including errors, when it is complete. Fields set by
  * the handler, even to "", are kept. `options` NULL means defaults. Wrong options and lack of memory are logged as
  * errors, and `run` is NULL, so that registration fails with UVHTTP_E_INVALID. Any thread. */

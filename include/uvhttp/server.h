@@ -102,8 +102,8 @@ typedef struct uvhttp_server_config {
     uint32_t worker_threads_min; /**< threads that start with the server and stay, 0..worker_threads; default 0 */
     uint32_t max_backlog; /**< jobs that wait for a thread, 1..10,000,000; default 10000; above: 503 with Retry-After */
     uint32_t worker_idle_timeout; /**< seconds without a job after which a thread exits. 0: never; default 30 */
-    uint32_t worker_warn_ms; /**< ms after which a running job is counted (work_slow) and logged, 0..86,400,000. 0: off;
-                                default 10000 */
+    uint32_t worker_warn_ms;  /**< ms after which a running job is counted (work_slow) and logged, 0..86,400,000; not a
+                                 handler with live_body, which waits for its client. 0: off;  default 10000 */
     uint32_t handler_warn_ms; /**< ms for which a handler may block its loop before it is counted (handler_blocked) and
                                  logged, 0..86,400,000. 0: off; default 100 */
     uint32_t coroutine_stack_size; /**< stack bytes of a coroutine (coro.h), 16 KiB..64 MiB, rounded up to pages. Only
@@ -201,7 +201,7 @@ typedef struct uvhttp_server_config {
                                                   "" (default): none. No function of this header shows it */
 
     uvhttp_config_origins_t origins; /**< where the fields were set */
-    uvhttp_log_format_t log_format; /**< form of log lines to set at start. Default: the current form */
+    uvhttp_log_format_t log_format;  /**< form of log lines to set at start. Default: the current form */
     uint32_t drain_grace_ms; /**< ms from a stop to the start of the drain, in which the server serves as before but is
                                 not ready (uvhttp_server_ready): load balancers take it out meanwhile. 0..86,400,000;
                                 default 0 */
@@ -232,15 +232,15 @@ typedef struct uvhttp_server_config {
                                   of the response, until the handler started, and since then. Default false */
 } uvhttp_server_config_t;
 
-UVHTTP_EXPORT void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_size);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_size);
 /** Sets all fields to their defaults. */
 #define uvhttp_server_config_default(config) uvhttp_server_config_init((config), sizeof(uvhttp_server_config_t))
 
 /** Sets a field by name from text, as a configuration file or a command-line option does: ("keepalive_timeout", "60").
  * Returns 0 or UVHTTP_E_CONFIG. On failure, `message` (`size` bytes) contains name, value and permitted range in one
  * line. */
-UVHTTP_EXPORT int uvhttp_server_config_set(uvhttp_server_config_t *config, const char *name, const char *value,
-                                           char *message, size_t size);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_server_config_set(uvhttp_server_config_t *config, const char *name,
+                                                               const char *value, char *message, size_t size);
 
 /** Sets the fields that a YAML file names; other fields keep their values. The file is applied completely or not at
  * all: after an error *config is unchanged. `message` (`size` bytes, 1024 suffice) then has a line "path:line:column:
@@ -249,25 +249,26 @@ UVHTTP_EXPORT int uvhttp_server_config_set(uvhttp_server_config_t *config, const
  *
  * Returns 0, UVHTTP_E_CONFIG, UVHTTP_E_IO (the file cannot be read), UVHTTP_E_NOMEM, UVHTTP_E_INVALID, or
  * UVHTTP_E_UNSUPPORTED (a build without BUILD_WITH_YAML; the message says so). */
-UVHTTP_EXPORT int uvhttp_server_config_load(uvhttp_server_config_t *config, const char *path, char *message,
-                                            size_t size);
+UVHTTP_EXPORT UVHTTP_BLOCKING_THREAD int uvhttp_server_config_load(uvhttp_server_config_t *config, const char *path,
+                                                                   char *message, size_t size);
 /** Does the same for a file that the program shares with the server: the names in `own` (terminated by NULL; NULL means
  * none) are skipped at the top level, with all that they contain. */
-UVHTTP_EXPORT int uvhttp_server_config_load_with(uvhttp_server_config_t *config, const char *path,
-                                                 const char *const *own, char *message, size_t size);
+UVHTTP_EXPORT UVHTTP_BLOCKING_THREAD int uvhttp_server_config_load_with(uvhttp_server_config_t *config,
+                                                                        const char *path, const char *const *own,
+                                                                        char *message, size_t size);
 /** Sets fields from environment variables such as UVHTTP_KEEPALIVE_TIMEOUT=60. An empty variable counts as not set. A
  * variable that starts with UVHTTP_ and resembles a field's name is refused. Later calls override earlier ones: call it
  * after uvhttp_server_config_load, and before the command line is applied by uvhttp_server_config_set. Not while
  * another thread changes the environment. Returns 0, UVHTTP_E_CONFIG or UVHTTP_E_INVALID. */
-UVHTTP_EXPORT int uvhttp_server_config_env(uvhttp_server_config_t *config, char *message, size_t size);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_server_config_env(uvhttp_server_config_t *config, char *message,
+                                                               size_t size);
 /** Calls `each` for every field, for --help or to print the configuration. Arguments: the name, the mapping that
  * contains it ("performance") or NULL, the value in *config, and the expected range ("0..604800 seconds"). The texts
  * are valid during the call. The value of a secret that is set is "***". *config must pass uvhttp_server_config_check.
  */
-UVHTTP_EXPORT void uvhttp_server_config_fields(const uvhttp_server_config_t *config,
-                                               void (*each)(const char *name, const char *group, const char *value,
-                                                            const char *expected, void *user),
-                                               void *user);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD void uvhttp_server_config_fields(
+    const uvhttp_server_config_t *config,
+    void (*each)(const char *name, const char *group, const char *value, const char *expected, void *user), void *user);
 /** A field of a configuration as uvhttp_server_config_explain shows it. Later versions append members. */
 typedef struct uvhttp_config_setting {
     const char *name;
@@ -284,18 +285,19 @@ typedef struct uvhttp_config_setting {
 /** Calls `each` for every field with its value, where that comes from, and what enforces it. A value that the program
  * wrote to the structure itself comes from "code" if it is not the default. The texts are valid during the call.
  * *config must pass uvhttp_server_config_check. Any thread. */
-UVHTTP_EXPORT void uvhttp_server_config_explain(const uvhttp_server_config_t *config,
-                                                void (*each)(const uvhttp_config_setting_t *setting, void *user),
-                                                void *user);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD void
+uvhttp_server_config_explain(const uvhttp_server_config_t *config,
+                             void (*each)(const uvhttp_config_setting_t *setting, void *user), void *user);
 /** Checks all fields. Result and message are those of uvhttp_server_config_set. */
-UVHTTP_EXPORT int uvhttp_server_config_check(const uvhttp_server_config_t *config, char *message, size_t size);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_server_config_check(const uvhttp_server_config_t *config, char *message,
+                                                                 size_t size);
 
 /* --- life cycle --- */
 
 /** Creates a server. `config` NULL means defaults. Returns NULL when out of memory or when the configuration is wrong;
  * the reason is logged as an error. Functions for registration, listen, run, stop and free accept that NULL and return
  * UVHTTP_E_INVALID. */
-UVHTTP_EXPORT uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config);
 
 /** Listens on an address; may be called several times. Addresses: "127.0.0.1:8080", "[::1]:8080", "*:8080" or ":8080"
  * (IPv6 and IPv4), "localhost:8080", "unix:/path", "unix:@abstract", "fd:3" (inherited), "systemd" (the first
@@ -306,26 +308,27 @@ UVHTTP_EXPORT uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *c
  * Returns 0, UVHTTP_E_ADDRESS, UVHTTP_E_ADDRESS_IN_USE, UVHTTP_E_PERMISSION, UVHTTP_E_CONFIG (tcp_congestion_control),
  * UVHTTP_E_IO, UVHTTP_E_NOMEM, UVHTTP_E_STATE (after run), or the first registration error (UVHTTP_E_ROUTE_*). The log
  * and uvhttp_server_error_text have the details. */
-UVHTTP_EXPORT int uvhttp_server_listen(uvhttp_server_t *server, const char *address, uint16_t *port);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_server_listen(uvhttp_server_t *server, const char *address,
+                                                           uint16_t *port);
 
 /** Runs the server until it has stopped and drained. Also listens on `address`, unless it is NULL. Starts the loops,
  * one of them on this thread. Prints version, engine with reason, and addresses in one line on stderr (as a line of
  * INFO if those are logged). The caller keeps the server and frees it with uvhttp_server_free. A server runs once; the
  * second call returns UVHTTP_E_STATE. Returns 0, a code of uvhttp_server_listen, UVHTTP_E_UNSUPPORTED (engine) or
  * UVHTTP_E_NO_DESCRIPTORS. */
-UVHTTP_EXPORT int uvhttp_server_run(uvhttp_server_t *server, const char *address);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_server_run(uvhttp_server_t *server, const char *address);
 
 /** Serves inside a libuv loop of the application, without threads, instead of uvhttp_server_run. Call it before listen,
  * on the loop's thread. Sends and closes made in a uv_prepare callback registered before this server take effect in the
  * next loop iteration. Returns 0, UVHTTP_E_STATE, UVHTTP_E_UNSUPPORTED or UVHTTP_E_NOMEM. */
-UVHTTP_EXPORT int uvhttp_server_attach(uvhttp_server_t *server, struct uv_loop_s *loop);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_server_attach(uvhttp_server_t *server, struct uv_loop_s *loop);
 
 /** Starts to stop. uvhttp_server_ready is false from now on. After config.drain_grace_ms the server accepts no new
  * connections. An idle connection closes after config.drain_idle_ms without
  * a request. Running and arriving requests get a response with `Connection: close`. Requests that still run after
  * config.drain_timeout are cut off and counted. Then uvhttp_server_run returns; an attached server calls on_stopped.
  * Returns 0. Idempotent. Any thread, but not a signal handler (it locks a mutex). */
-UVHTTP_EXPORT int uvhttp_server_stop(uvhttp_server_t *server);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_server_stop(uvhttp_server_t *server);
 
 /** What a server is doing. Values are appended in later releases. */
 typedef enum uvhttp_server_state {
@@ -337,13 +340,13 @@ typedef enum uvhttp_server_state {
 } uvhttp_server_state_t;
 
 /** Returns what the server is doing; STOPPED for NULL. Any thread, also in a handler. */
-UVHTTP_EXPORT uvhttp_server_state_t uvhttp_server_state(const uvhttp_server_t *server);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD uvhttp_server_state_t uvhttp_server_state(const uvhttp_server_t *server);
 /** Returns whether clients should be sent to this server: its state is READY. It is false from the moment of a stop,
  * before anything else changes. For a readiness probe. Any thread, also in a handler. */
-UVHTTP_EXPORT bool uvhttp_server_ready(const uvhttp_server_t *server);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD bool uvhttp_server_ready(const uvhttp_server_t *server);
 /** Sets the function that an attached server calls on its loop when the drain is over. */
-UVHTTP_EXPORT void uvhttp_server_on_stopped(uvhttp_server_t *server,
-                                            void (*on_stopped)(uvhttp_server_t *server, void *user), void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD void
+uvhttp_server_on_stopped(uvhttp_server_t *server, void (*on_stopped)(uvhttp_server_t *server, void *user), void *user);
 
 /** Applies changed files and a changed configuration while requests run:
  * - TLS listeners read certificates, keys, authorities, revocation lists and OCSP responses again. A uvhttp_tls_t of
@@ -356,15 +359,15 @@ UVHTTP_EXPORT void uvhttp_server_on_stopped(uvhttp_server_t *server,
  * bytes, may be NULL) describe the problem. On success an INFO line lists what was applied. Returns 0, UVHTTP_E_CONFIG,
  * UVHTTP_E_TLS_CERTIFICATE, UVHTTP_E_NOMEM or UVHTTP_E_INVALID (`server` is NULL). Blocks on files: any thread except a
  * loop's, one call at a time, after listen and before free. */
-UVHTTP_EXPORT int uvhttp_server_reload(uvhttp_server_t *server, const uvhttp_server_config_t *config, char *message,
-                                       size_t size);
+UVHTTP_EXPORT UVHTTP_BLOCKING_THREAD int
+uvhttp_server_reload(uvhttp_server_t *server, const uvhttp_server_config_t *config, char *message, size_t size);
 
 /** Sets the function that SIGHUP calls, for uvhttp_server_run with install_signal_handlers. It runs on its own thread
  * and may block. It reads the configuration as the program does, then calls uvhttp_server_reload. Signals during the
  * call cause one more call. uvhttp_server_run waits for it before returning. NULL (default): the library does not touch
  * SIGHUP. Call before run. Returns 0, UVHTTP_E_STATE or UVHTTP_E_INVALID (`server` is NULL). */
-UVHTTP_EXPORT int uvhttp_server_on_reload(uvhttp_server_t *server,
-                                          void (*on_reload)(uvhttp_server_t *server, void *user), void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int
+uvhttp_server_on_reload(uvhttp_server_t *server, void (*on_reload)(uvhttp_server_t *server, void *user), void *user);
 
 /** Replaces a response that the server generates itself. `status` and a text/plain body are already set in `res`. The
  * function may set another response (uvhttp_response_json ...), change header fields and add hooks; if it does nothing,
@@ -382,25 +385,26 @@ typedef void (*uvhttp_error_cb)(uvhttp_request_t *req, uvhttp_response_t *res, i
  * before the on_finish hooks. It must not block. It cannot defer (uvhttp_response_defer returns NULL), stream or
  * upgrade (UVHTTP_E_STATE). A connection that was about to close is closed anyway, and HEAD gets no body. `user` must
  * live as long as the server. Returns 0, UVHTTP_E_INVALID (`server` is NULL) or UVHTTP_E_STATE (too late). */
-UVHTTP_EXPORT int uvhttp_server_on_error(uvhttp_server_t *server, uvhttp_error_cb on_error, void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_server_on_error(uvhttp_server_t *server, uvhttp_error_cb on_error,
+                                                             void *user);
 
 /** Frees a server: after uvhttp_server_run has returned, in or after on_stopped of an attached server, or if neither
  * was started. The memory of an attached server is freed when its handles have closed; run its loop for one more
  * iteration. NULL is allowed. */
-UVHTTP_EXPORT void uvhttp_server_free(uvhttp_server_t *server);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD void uvhttp_server_free(uvhttp_server_t *server);
 
 /** Returns the last error of registration, listen or run in one line, or "". Valid until the next call. */
-UVHTTP_EXPORT const char *uvhttp_server_error_text(const uvhttp_server_t *server);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD const char *uvhttp_server_error_text(const uvhttp_server_t *server);
 /** Returns the code of that error: 0 if there was none, UVHTTP_E_INVALID if `server` is NULL. Only the thread that
  * registers routes or runs the server. */
-UVHTTP_EXPORT int uvhttp_server_error(const uvhttp_server_t *server);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_server_error(const uvhttp_server_t *server);
 
 /** Returns the name of the engine, and the reason for its choice in *reason. NULL before run or attach. Any thread. */
-UVHTTP_EXPORT const char *uvhttp_server_engine(const uvhttp_server_t *server, const char **reason);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD const char *uvhttp_server_engine(const uvhttp_server_t *server, const char **reason);
 
 /** Returns the libuv loop of the calling loop thread, for the application's own uv handles. NULL on other threads.
  * Close those handles before the server has stopped. */
-UVHTTP_EXPORT struct uv_loop_s *uvhttp_loop_uv(void);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD struct uv_loop_s *uvhttp_loop_uv(void);
 
 /* --- routes ---
  *
@@ -411,58 +415,60 @@ UVHTTP_EXPORT struct uv_loop_s *uvhttp_loop_uv(void);
  * need not be checked here: the server keeps the first error (uvhttp_server_error, uvhttp_server_error_text), listen
  * and run return it, and functions that take a handle accept NULL. `user` must live as long as the server. */
 
-UVHTTP_EXPORT uvhttp_route_t *uvhttp_get(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
-                                         void *user);
-UVHTTP_EXPORT uvhttp_route_t *uvhttp_head(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
-                                          void *user);
-UVHTTP_EXPORT uvhttp_route_t *uvhttp_post(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
-                                          void *user);
-UVHTTP_EXPORT uvhttp_route_t *uvhttp_put(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
-                                         void *user);
-UVHTTP_EXPORT uvhttp_route_t *uvhttp_delete(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
-                                            void *user);
-UVHTTP_EXPORT uvhttp_route_t *uvhttp_patch(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
-                                           void *user);
-UVHTTP_EXPORT uvhttp_route_t *uvhttp_options(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
-                                             void *user);
-UVHTTP_EXPORT uvhttp_route_t *uvhttp_any(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler,
-                                         void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_route_t *uvhttp_get(uvhttp_server_t *server, const char *pattern,
+                                                             uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_route_t *uvhttp_head(uvhttp_server_t *server, const char *pattern,
+                                                              uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_route_t *uvhttp_post(uvhttp_server_t *server, const char *pattern,
+                                                              uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_route_t *uvhttp_put(uvhttp_server_t *server, const char *pattern,
+                                                             uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_route_t *uvhttp_delete(uvhttp_server_t *server, const char *pattern,
+                                                                uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_route_t *uvhttp_patch(uvhttp_server_t *server, const char *pattern,
+                                                               uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_route_t *uvhttp_options(uvhttp_server_t *server, const char *pattern,
+                                                                 uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_route_t *uvhttp_any(uvhttp_server_t *server, const char *pattern,
+                                                             uvhttp_handler_cb handler, void *user);
 /** Registers a route for any method, with an execution mode (route.h). The functions above use UVHTTP_EXEC_DEFAULT; the
  * field `exec` of uvhttp_route_options changes the mode of any route. */
-UVHTTP_EXPORT uvhttp_route_t *uvhttp_route(uvhttp_server_t *server, uvhttp_method_t method, const char *pattern,
-                                           uvhttp_handler_cb handler, void *user, uvhttp_exec_t exec);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_route_t *uvhttp_route(uvhttp_server_t *server, uvhttp_method_t method,
+                                                               const char *pattern, uvhttp_handler_cb handler,
+                                                               void *user, uvhttp_exec_t exec);
 
 /** Creates a group of routes. The patterns of its routes follow `prefix` ("/api", copied; NULL or "" means none), and
  * its middleware and defaults apply to them. Two groups may have the same prefix. The server owns the group, which is
  * valid until uvhttp_server_free. Returns NULL only if the server is NULL: after an error, which listen reports, the
  * group refuses everything. */
-UVHTTP_EXPORT uvhttp_group_t *uvhttp_group(uvhttp_server_t *server, const char *prefix);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_group_t *uvhttp_group(uvhttp_server_t *server, const char *prefix);
 /** Creates a group in a group. It follows the prefix and the middleware of the outer group, and inherits its defaults
  * where it has none of its own. */
-UVHTTP_EXPORT uvhttp_group_t *uvhttp_group_group(uvhttp_group_t *group, const char *prefix);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_group_t *uvhttp_group_group(uvhttp_group_t *group, const char *prefix);
 
 /** Register routes of a group, as those of a server. `pattern` follows the prefix; "" is the prefix itself. */
-UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_get(uvhttp_group_t *group, const char *pattern, uvhttp_handler_cb handler,
-                                               void *user);
-UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_head(uvhttp_group_t *group, const char *pattern, uvhttp_handler_cb handler,
-                                                void *user);
-UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_post(uvhttp_group_t *group, const char *pattern, uvhttp_handler_cb handler,
-                                                void *user);
-UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_put(uvhttp_group_t *group, const char *pattern, uvhttp_handler_cb handler,
-                                               void *user);
-UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_delete(uvhttp_group_t *group, const char *pattern, uvhttp_handler_cb handler,
-                                                  void *user);
-UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_patch(uvhttp_group_t *group, const char *pattern, uvhttp_handler_cb handler,
-                                                 void *user);
-UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_options(uvhttp_group_t *group, const char *pattern,
-                                                   uvhttp_handler_cb handler, void *user);
-UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_any(uvhttp_group_t *group, const char *pattern, uvhttp_handler_cb handler,
-                                               void *user);
-UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern,
-                                                 uvhttp_handler_cb handler, void *user, uvhttp_exec_t exec);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_route_t *uvhttp_group_get(uvhttp_group_t *group, const char *pattern,
+                                                                   uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_route_t *uvhttp_group_head(uvhttp_group_t *group, const char *pattern,
+                                                                    uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_route_t *uvhttp_group_post(uvhttp_group_t *group, const char *pattern,
+                                                                    uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_route_t *uvhttp_group_put(uvhttp_group_t *group, const char *pattern,
+                                                                   uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_route_t *uvhttp_group_delete(uvhttp_group_t *group, const char *pattern,
+                                                                      uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_route_t *uvhttp_group_patch(uvhttp_group_t *group, const char *pattern,
+                                                                     uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_route_t *uvhttp_group_options(uvhttp_group_t *group, const char *pattern,
+                                                                       uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_route_t *uvhttp_group_any(uvhttp_group_t *group, const char *pattern,
+                                                                   uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_route_t *uvhttp_group_route(uvhttp_group_t *group, uvhttp_method_t method,
+                                                                     const char *pattern, uvhttp_handler_cb handler,
+                                                                     void *user, uvhttp_exec_t exec);
 
-UVHTTP_EXPORT int uvhttp_group_defaults_sized(uvhttp_group_t *group, const uvhttp_route_options_t *defaults,
-                                              size_t defaults_size);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int
+uvhttp_group_defaults_sized(uvhttp_group_t *group, const uvhttp_route_options_t *defaults, size_t defaults_size);
 /** Sets the options that the routes of a group, and of the groups in it, inherit where their own are 0. They are
  * copied; a second call replaces them. NULL means none. They apply to routes registered before and after the call, but
  * not to static files and WebSocket routes. Returns 0, UVHTTP_E_STATE (after listen) or UVHTTP_E_INVALID (`group` is
@@ -476,12 +482,12 @@ static inline int uvhttp_group_defaults(uvhttp_group_t *group, const uvhttp_rout
  * calls, the outer group before the inner one. Returns 0, UVHTTP_E_INVALID (server or group is NULL, the group was
  * refused, or `run` is NULL), UVHTTP_E_STATE (after listen), UVHTTP_E_UNSUPPORTED (`reserved` is set) or
  * UVHTTP_E_NOMEM. On failure `destroy` has been called, and listen also fails. */
-UVHTTP_EXPORT int uvhttp_use(uvhttp_server_t *server, uvhttp_middleware_t middleware);
-UVHTTP_EXPORT int uvhttp_group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_use(uvhttp_server_t *server, uvhttp_middleware_t middleware);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware);
 /** Adds middleware to one route, after that of its groups. Returns as uvhttp_use does. */
-UVHTTP_EXPORT int uvhttp_route_use(uvhttp_route_t *route, uvhttp_middleware_t middleware);
-UVHTTP_EXPORT int uvhttp_route_options_sized(uvhttp_route_t *route, const uvhttp_route_options_t *options,
-                                             size_t options_size);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_route_use(uvhttp_route_t *route, uvhttp_middleware_t middleware);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int
+uvhttp_route_options_sized(uvhttp_route_t *route, const uvhttp_route_options_t *options, size_t options_size);
 /** Sets options of one route. They are copied; a second call replaces them. NULL means that the route has none of its
  * own. Returns 0, UVHTTP_E_STATE (after listen), UVHTTP_E_INVALID (`route` is NULL, or a value is out of range) or
  * UVHTTP_E_UNSUPPORTED (`exec`: this build does not have the mode). On failure listen also fails and reports the
@@ -496,8 +502,8 @@ static inline int uvhttp_route_options(uvhttp_route_t *route, const uvhttp_route
  * as a uvhttp_tcp_t. on_open is called first, when the response is queued. The request must have Upgrade and
  * "Connection: upgrade", and no body (RFC 9110 section 7.8). Header fields may be added before. Returns 0,
  * UVHTTP_E_INVALID or UVHTTP_E_STATE. */
-UVHTTP_EXPORT int uvhttp_response_upgrade(uvhttp_response_t *res, const char *protocol,
-                                          const uvhttp_tcp_handlers_t *handlers, void *user);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_upgrade(uvhttp_response_t *res, const char *protocol,
+                                                              const uvhttp_tcp_handlers_t *handlers, void *user);
 
 /* --- metrics --- */
 
@@ -514,26 +520,26 @@ typedef struct uvhttp_metrics {
     uint64_t work_queue_time_p50_ns, work_queue_time_p99_ns, work_queue_time_max_ns;
 } uvhttp_metrics_t;
 
-UVHTTP_EXPORT void uvhttp_server_metrics_sized(const uvhttp_server_t *server, uvhttp_metrics_t *metrics,
-                                               size_t metrics_size);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_server_metrics_sized(const uvhttp_server_t *server,
+                                                                 uvhttp_metrics_t *metrics, size_t metrics_size);
 /** Takes a snapshot over all loops. Any thread. */
 static inline void uvhttp_server_metrics(const uvhttp_server_t *server, uvhttp_metrics_t *metrics) {
     uvhttp_server_metrics_sized(server, metrics, sizeof *metrics);
 }
 
 /** Calls `each` once per counter. Refusals are named "rejected_<error name in lower case>". Any thread. */
-UVHTTP_EXPORT void uvhttp_server_counters(const uvhttp_server_t *server,
-                                          void (*each)(const char *name, const char *help, uint64_t value, void *user),
-                                          void *user);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD void
+uvhttp_server_counters(const uvhttp_server_t *server,
+                       void (*each)(const char *name, const char *help, uint64_t value, void *user), void *user);
 /** Returns a counter by name, or 0 if there is no such counter. Any thread. */
-UVHTTP_EXPORT uint64_t uvhttp_server_counter(const uvhttp_server_t *server, const char *name);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD uint64_t uvhttp_server_counter(const uvhttp_server_t *server, const char *name);
 
 /** Returns the version, "0.1.0". Static storage. */
-UVHTTP_EXPORT const char *uvhttp_version(void);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD const char *uvhttp_version(void);
 /** Returns what this binary was built from and with, as lines `key: value`: git revision ("unknown" without git),
  * whether files differed from it ("dirty"), a hash of the sources, compiler, flags, options and sanitizers. Static
  * storage. */
-UVHTTP_EXPORT const char *uvhttp_build_info(void);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD const char *uvhttp_build_info(void);
 
 UVHTTP_END_DECLS
 

@@ -22,7 +22,7 @@ UVHTTP_BEGIN_DECLS
  * to a loop), UVHTTP_E_CONFIG (`umask` or `descriptor_limit`), UVHTTP_E_IO or UVHTTP_E_PERMISSION
  * (`pid_file`), UVHTTP_E_ADDRESS_IN_USE (another process has locked `pid_file`) or UVHTTP_E_NOMEM. After an error
  * listen and run fail, too; uvhttp_server_error_text has the reason. */
-UVHTTP_EXPORT int uvhttp_service_init(uvhttp_server_t *server);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_service_init(uvhttp_server_t *server);
 
 /** Starts the program again, from the file that it was started from and with the same arguments, working directory and
  * environment, and passes on the listening sockets and the PID file. When the new process is ready, this server drains
@@ -34,13 +34,13 @@ UVHTTP_EXPORT int uvhttp_service_init(uvhttp_server_t *server);
  * uvhttp_service_init, the server does not run or is stopping, or an upgrade is in progress), UVHTTP_E_UNSUPPORTED
  * (/proc does not tell how the program was started) or UVHTTP_E_LIMIT (no thread). Any thread, but not a signal
  * handler. */
-UVHTTP_EXPORT int uvhttp_service_upgrade(uvhttp_server_t *server);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_service_upgrade(uvhttp_server_t *server);
 
 /** Sends `state` to the service manager as one datagram: lines such as "STATUS=loading data" (sd_notify(3)). Needs no
  * uvhttp_service_init: a program with a loop of its own sends "READY=1" and the like itself. Returns 1 (sent), 0 (there
  * is no manager: NOTIFY_SOCKET is not set), UVHTTP_E_INVALID (`state` is NULL), UVHTTP_E_ADDRESS (NOTIFY_SOCKET is
  * no Unix address) or UVHTTP_E_IO. Any thread, not while another one changes the environment. */
-UVHTTP_EXPORT int uvhttp_service_notify(const char *state);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_service_notify(const char *state);
 
 /** Changes the user and the group of all threads of the process, for good: supplementary groups, then group, then user,
  * each checked afterwards. Names or numbers. `user` NULL or "": only the group changes. `group` NULL or "": the primary
@@ -50,7 +50,8 @@ UVHTTP_EXPORT int uvhttp_service_notify(const char *state);
  * Returns 0, UVHTTP_E_INVALID (neither is given), UVHTTP_E_CONFIG (no such user or group), UVHTTP_E_PERMISSION (not
  * allowed, or it could be reversed) or UVHTTP_E_NOMEM; `message` (`size` bytes, may be NULL) then has one line. After
  * UVHTTP_E_PERMISSION the process may have changed in part: end it. */
-UVHTTP_EXPORT int uvhttp_service_drop_privileges(const char *user, const char *group, char *message, size_t size);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_service_drop_privileges(const char *user, const char *group, char *message,
+                                                                     size_t size);
 
 UVHTTP_END_DECLS
 

@@ -27,10 +27,11 @@ typedef struct uvhttp_fd_watcher {
  * meanwhile. Returns 0, UVHTTP_E_INVALID (no such descriptor, a regular file ...), UVHTTP_E_STATE (no loop runs on this
  * thread, or another wait exists for the descriptor), UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_LIMIT
  * (fs.epoll.max_user_watches) or UVHTTP_E_IO. */
-UVHTTP_EXPORT int uvhttp_fd_watcher_start(uvhttp_fd_watcher_t *watcher, int fd, unsigned events,
-                                          void (*on_ready)(uvhttp_fd_watcher_t *watcher, void *user), void *user);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_fd_watcher_start(uvhttp_fd_watcher_t *watcher, int fd, unsigned events,
+                                                             void (*on_ready)(uvhttp_fd_watcher_t *watcher, void *user),
+                                                             void *user);
 /** Stops a wait. Does nothing if it is not active, or zero. Call it on the thread that started it. */
-UVHTTP_EXPORT void uvhttp_fd_watcher_stop(uvhttp_fd_watcher_t *watcher);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD void uvhttp_fd_watcher_stop(uvhttp_fd_watcher_t *watcher);
 
 /** A connection attempt. */
 typedef struct uvhttp_connector {
@@ -48,18 +49,19 @@ typedef void (*uvhttp_connect_cb)(uvhttp_connector_t *connector, int status, int
  * or an immediate error, and on_connect is not called: UVHTTP_E_INVALID, UVHTTP_E_ADDRESS, UVHTTP_E_TIMEOUT (0 ms),
  * UVHTTP_E_PEER_UNREACHABLE, UVHTTP_E_STATE (no loop runs on this thread), UVHTTP_E_WORK_FULL, UVHTTP_E_NOMEM,
  * UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_LIMIT or UVHTTP_E_IO. */
-UVHTTP_EXPORT int uvhttp_connect_start(uvhttp_connector_t *connector, const char *address, uint32_t timeout_ms,
-                                       uvhttp_connect_cb on_connect, void *user);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_connect_start(uvhttp_connector_t *connector, const char *address,
+                                                          uint32_t timeout_ms, uvhttp_connect_cb on_connect,
+                                                          void *user);
 /** Cancels a connection attempt. Does nothing if it is over, or zero. Call it on the thread that started it. */
-UVHTTP_EXPORT void uvhttp_connect_stop(uvhttp_connector_t *connector);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD void uvhttp_connect_stop(uvhttp_connector_t *connector);
 
 /** Receives available bytes without waiting, at least 1 and at most `max`. Returns 0, UVHTTP_E_AGAIN (nothing is
  * available yet), UVHTTP_E_EOF (the peer has sent everything), UVHTTP_E_PEER_RESET, UVHTTP_E_INVALID or UVHTTP_E_IO.
  * Any thread. */
-UVHTTP_EXPORT int uvhttp_socket_read(int fd, void *data, size_t max, size_t *size);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_socket_read(int fd, void *data, size_t max, size_t *size);
 /** Sends what the kernel accepts without waiting; *sent may be less than `size`. Returns 0, UVHTTP_E_AGAIN (nothing is
  * accepted now), UVHTTP_E_PEER_RESET, UVHTTP_E_INVALID or UVHTTP_E_IO. Any thread. */
-UVHTTP_EXPORT int uvhttp_socket_write(int fd, const void *data, size_t size, size_t *sent);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_socket_write(int fd, const void *data, size_t size, size_t *sent);
 
 UVHTTP_END_DECLS
 

@@ -59,8 +59,9 @@ typedef struct uvhttp_static_options {
                                whose Accept names text/html, as that of a navigation does; with Vary: Accept */
 } uvhttp_static_options_t;
 
-UVHTTP_EXPORT int uvhttp_static_sized(struct uvhttp_server *server, const char *prefix, const char *root,
-                                      const uvhttp_static_options_t *options, size_t options_size);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_static_sized(struct uvhttp_server *server, const char *prefix,
+                                                          const char *root, const uvhttp_static_options_t *options,
+                                                          size_t options_size);
 /** Serves the files below the directory `root`, for GET and HEAD of `prefix` ("/", "/assets") and all paths below it.
  * Call it before the first listen or run. Returns 0, UVHTTP_E_STATIC_ROOT (the directory cannot be opened),
  * UVHTTP_E_CONFIG (an option), UVHTTP_E_INVALID, UVHTTP_E_NOMEM or a code of uvhttp_route. The reason is logged. The
@@ -69,8 +70,10 @@ static inline int uvhttp_static(struct uvhttp_server *server, const char *prefix
                                 const uvhttp_static_options_t *options) {
     return uvhttp_static_sized(server, prefix, root, options, sizeof *options);
 }
-UVHTTP_EXPORT int uvhttp_group_static_sized(uvhttp_group_t *group, const char *prefix, const char *root,
-                                            const uvhttp_static_options_t *options, size_t options_size);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_group_static_sized(uvhttp_group_t *group, const char *prefix,
+                                                                const char *root,
+                                                                const uvhttp_static_options_t *options,
+                                                                size_t options_size);
 /** Serves files below the prefix of a group, with its middleware. Group and prefix may have parameters
  * ("/tenants/:id"); all their values show the same files. */
 static inline int uvhttp_group_static(uvhttp_group_t *group, const char *prefix, const char *root,
@@ -82,9 +85,9 @@ static inline int uvhttp_group_static(uvhttp_group_t *group, const char *prefix,
  * the server, and valid until uvhttp_server_free. */
 typedef struct uvhttp_static_files_s uvhttp_static_files_t;
 
-UVHTTP_EXPORT uvhttp_static_files_t *uvhttp_static_files_sized(struct uvhttp_server *server, const char *root,
-                                                               const uvhttp_static_options_t *options,
-                                                               size_t options_size);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_static_files_t *
+uvhttp_static_files_sized(struct uvhttp_server *server, const char *root, const uvhttp_static_options_t *options,
+                          size_t options_size);
 /** Opens the directory `root` for uvhttp_static_respond, with a cache and helper threads of its own. Call it before the
  * first listen or run. NULL: an error as of uvhttp_static, which is logged, kept by the server and returned by listen
  * and run. */
@@ -99,8 +102,8 @@ static inline uvhttp_static_files_t *uvhttp_static_files(struct uvhttp_server *s
  * '/' follows, the client is redirected to the path with one. Call it once, from a handler with UVHTTP_EXEC_LOOP, which
  * then returns. Returns 0, UVHTTP_E_INVALID (an argument is NULL, or the path is shorter than `prefix_size`) or
  * UVHTTP_E_STATE (not on the loop's thread). */
-UVHTTP_EXPORT int uvhttp_static_respond(uvhttp_static_files_t *files, uvhttp_request_t *req, uvhttp_response_t *res,
-                                        size_t prefix_size);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_static_respond(uvhttp_static_files_t *files, uvhttp_request_t *req,
+                                                           uvhttp_response_t *res, size_t prefix_size);
 
 UVHTTP_END_DECLS
 

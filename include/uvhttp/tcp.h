@@ -55,73 +55,76 @@ typedef struct uvhttp_tcp_config {
     uint32_t connections_per_address_max; /**< the same; 0..10,000,000; default 0: no limit */
 } uvhttp_tcp_config_t;
 
-UVHTTP_EXPORT void uvhttp_tcp_config_init(uvhttp_tcp_config_t *config, size_t struct_size);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD void uvhttp_tcp_config_init(uvhttp_tcp_config_t *config, size_t struct_size);
 #define uvhttp_tcp_config_default(config) uvhttp_tcp_config_init((config), sizeof(uvhttp_tcp_config_t))
 
 /** Creates a TCP server. `config` NULL means defaults; the handlers are copied. Returns NULL when out of memory or when
  * an argument is wrong (logged). */
-UVHTTP_EXPORT uvhttp_tcp_server_t *uvhttp_tcp_server_new(const uvhttp_tcp_config_t *config,
-                                                         const uvhttp_tcp_handlers_t *handlers, void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_tcp_server_t *
+uvhttp_tcp_server_new(const uvhttp_tcp_config_t *config, const uvhttp_tcp_handlers_t *handlers, void *user);
 /** Listens, as uvhttp_server_listen does. */
-UVHTTP_EXPORT int uvhttp_tcp_server_listen(uvhttp_tcp_server_t *server, const char *address, uint16_t *port);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_tcp_server_listen(uvhttp_tcp_server_t *server, const char *address,
+                                                               uint16_t *port);
 /** Runs, as uvhttp_server_run does, but prints nothing on stderr. */
-UVHTTP_EXPORT int uvhttp_tcp_server_run(uvhttp_tcp_server_t *server, const char *address);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_tcp_server_run(uvhttp_tcp_server_t *server, const char *address);
 /** Attaches the server to a loop, as uvhttp_server_attach does. */
-UVHTTP_EXPORT int uvhttp_tcp_server_attach(uvhttp_tcp_server_t *server, struct uv_loop_s *loop);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_tcp_server_attach(uvhttp_tcp_server_t *server, struct uv_loop_s *loop);
 /** Starts to stop. Connections close when their queue is sent, at the latest after config.drain_timeout. Idempotent.
  * Any thread, but not a signal handler. */
-UVHTTP_EXPORT int uvhttp_tcp_server_stop(uvhttp_tcp_server_t *server);
-UVHTTP_EXPORT void uvhttp_tcp_server_on_stopped(uvhttp_tcp_server_t *server, void (*on_stopped)(void *user),
-                                                void *user);
-UVHTTP_EXPORT void uvhttp_tcp_server_free(uvhttp_tcp_server_t *server);
-UVHTTP_EXPORT const char *uvhttp_tcp_server_error_text(const uvhttp_tcp_server_t *server);
-UVHTTP_EXPORT const char *uvhttp_tcp_server_engine(const uvhttp_tcp_server_t *server, const char **reason);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_tcp_server_stop(uvhttp_tcp_server_t *server);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD void uvhttp_tcp_server_on_stopped(uvhttp_tcp_server_t *server,
+                                                                    void (*on_stopped)(void *user), void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD void uvhttp_tcp_server_free(uvhttp_tcp_server_t *server);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD const char *uvhttp_tcp_server_error_text(const uvhttp_tcp_server_t *server);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD const char *uvhttp_tcp_server_engine(const uvhttp_tcp_server_t *server,
+                                                                     const char **reason);
 
 /** Queues a copy of `size` bytes. *queued (may be NULL) receives the number of queued bytes. Returns 0,
  * UVHTTP_E_CLOSED, UVHTTP_E_NOMEM, UVHTTP_E_AGAIN (queued, but the queue is above write_high_watermark: stop until
  * on_drain) or UVHTTP_E_LIMIT (not queued because of write_queue_max). */
-UVHTTP_EXPORT int uvhttp_tcp_send(uvhttp_tcp_t *tcp, const void *data, size_t size, size_t *queued);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_tcp_send(uvhttp_tcp_t *tcp, const void *data, size_t size, size_t *queued);
 /** Queues bytes without copying them. They must stay unchanged until release(arg), which is called exactly once, also
  * on failure. Otherwise as uvhttp_tcp_send. */
-UVHTTP_EXPORT int uvhttp_tcp_send_ref(uvhttp_tcp_t *tcp, const void *data, size_t size, void (*release)(void *arg),
-                                      void *arg);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_tcp_send_ref(uvhttp_tcp_t *tcp, const void *data, size_t size,
+                                                         void (*release)(void *arg), void *arg);
 /** Pauses or resumes on_data. While paused, the socket is not read beyond a bound. */
-UVHTTP_EXPORT void uvhttp_tcp_pause(uvhttp_tcp_t *tcp);
-UVHTTP_EXPORT void uvhttp_tcp_resume(uvhttp_tcp_t *tcp);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD void uvhttp_tcp_pause(uvhttp_tcp_t *tcp);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD void uvhttp_tcp_resume(uvhttp_tcp_t *tcp);
 /** Sends FIN after the queue; receiving continues. */
-UVHTTP_EXPORT void uvhttp_tcp_shutdown(uvhttp_tcp_t *tcp);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD void uvhttp_tcp_shutdown(uvhttp_tcp_t *tcp);
 /** Sends the queue, then closes. on_data is not called any more. */
-UVHTTP_EXPORT void uvhttp_tcp_close(uvhttp_tcp_t *tcp);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD void uvhttp_tcp_close(uvhttp_tcp_t *tcp);
 /** Closes immediately with RST. */
-UVHTTP_EXPORT void uvhttp_tcp_reset(uvhttp_tcp_t *tcp);
-UVHTTP_EXPORT void uvhttp_tcp_set_data(uvhttp_tcp_t *tcp, void *data);
-UVHTTP_EXPORT void *uvhttp_tcp_data(const uvhttp_tcp_t *tcp);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD void uvhttp_tcp_reset(uvhttp_tcp_t *tcp);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD void uvhttp_tcp_set_data(uvhttp_tcp_t *tcp, void *data);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD void *uvhttp_tcp_data(const uvhttp_tcp_t *tcp);
 /** Calls on_timer once, `ms` (at most 2^40) from now and up to 64 ms late. A second call replaces the timer; 0 stops
  * it. Returns 0, UVHTTP_E_CLOSED, or UVHTTP_E_STATE (the server's idle_timeout uses the connection's only timer). */
-UVHTTP_EXPORT int uvhttp_tcp_set_timer(uvhttp_tcp_t *tcp, uint64_t ms);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_tcp_set_timer(uvhttp_tcp_t *tcp, uint64_t ms);
 /** Writes the peer's address ("192.0.2.1:50000", terminated) into text[size]. 64 bytes suffice for IP. Returns 0 or
  * UVHTTP_E_IO. */
-UVHTTP_EXPORT int uvhttp_tcp_peer(uvhttp_tcp_t *tcp, char *text, size_t size);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_tcp_peer(uvhttp_tcp_t *tcp, char *text, size_t size);
 
 /** Returns a reference-counted handle for other threads, or NULL when out of memory. Release it with
  * uvhttp_tcp_ref_release. */
-UVHTTP_EXPORT uvhttp_tcp_ref_t *uvhttp_tcp_ref(uvhttp_tcp_t *tcp);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD uvhttp_tcp_ref_t *uvhttp_tcp_ref(uvhttp_tcp_t *tcp);
 /* Any thread: */
 /** Sends a copy. Returns 0 (queued), UVHTTP_E_ABORTED (the connection is gone) or UVHTTP_E_NOMEM. Calls of one thread
  * keep their order. */
-UVHTTP_EXPORT int uvhttp_tcp_ref_send(uvhttp_tcp_ref_t *ref, const void *data, size_t size);
-UVHTTP_EXPORT int uvhttp_tcp_ref_close(uvhttp_tcp_ref_t *ref);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_tcp_ref_send(uvhttp_tcp_ref_t *ref, const void *data, size_t size);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_tcp_ref_close(uvhttp_tcp_ref_t *ref);
 /** Calls run(tcp, arg) on the connection's thread, asynchronously. `tcp` is NULL if the connection is gone by then.
  * Returns 0, UVHTTP_E_ABORTED (the connection is gone) or UVHTTP_E_NOMEM; on failure `run` is not called. */
-UVHTTP_EXPORT int uvhttp_tcp_ref_run(uvhttp_tcp_ref_t *ref, void (*run)(uvhttp_tcp_t *tcp, void *arg), void *arg);
-UVHTTP_EXPORT void uvhttp_tcp_ref_retain(uvhttp_tcp_ref_t *ref);
-UVHTTP_EXPORT void uvhttp_tcp_ref_release(uvhttp_tcp_ref_t *ref);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_tcp_ref_run(uvhttp_tcp_ref_t *ref, void (*run)(uvhttp_tcp_t *tcp, void *arg),
+                                                       void *arg);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_tcp_ref_retain(uvhttp_tcp_ref_t *ref);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_tcp_ref_release(uvhttp_tcp_ref_t *ref);
 
 typedef struct uvhttp_tcp_metrics {
     uint64_t connections_accepted, connections_closed, bytes_received, bytes_sent;
 } uvhttp_tcp_metrics_t;
-UVHTTP_EXPORT void uvhttp_tcp_server_metrics_sized(const uvhttp_tcp_server_t *server, uvhttp_tcp_metrics_t *metrics,
-                                                   size_t metrics_size);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD void
+uvhttp_tcp_server_metrics_sized(const uvhttp_tcp_server_t *server, uvhttp_tcp_metrics_t *metrics, size_t metrics_size);
 /** Takes a snapshot of the counters. Any thread. */
 static inline void uvhttp_tcp_server_metrics(const uvhttp_tcp_server_t *server, uvhttp_tcp_metrics_t *metrics) {
     uvhttp_tcp_server_metrics_sized(server, metrics, sizeof *metrics);

@@ -23,10 +23,11 @@ typedef struct uvhttp_timer {
  * Call it on the thread of a loop: in handlers and in any callback of a server. Stop timers before the loop ends, and
  * in uvhttp_deferred_on_abort for a request that is aborted. Returns 0, UVHTTP_E_INVALID (on_timer is NULL) or
  * UVHTTP_E_STATE (no loop runs on this thread). */
-UVHTTP_EXPORT int uvhttp_timer_start(uvhttp_timer_t *timer, uint64_t delay_ms,
-                                     void (*on_timer)(uvhttp_timer_t *timer, void *user), void *user);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_timer_start(uvhttp_timer_t *timer, uint64_t delay_ms,
+                                                        void (*on_timer)(uvhttp_timer_t *timer, void *user),
+                                                        void *user);
 /** Stops a timer. Does nothing if it is not active, or zero. Call it on the thread that started it. */
-UVHTTP_EXPORT void uvhttp_timer_stop(uvhttp_timer_t *timer);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD void uvhttp_timer_stop(uvhttp_timer_t *timer);
 
 UVHTTP_END_DECLS
 

@@ -73,14 +73,16 @@ typedef struct uvhttp_tls_options {
                         process encrypts. docs/guide/tls.md has the costs */
 } uvhttp_tls_options_t;
 
-UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_new_sized(const uvhttp_tls_options_t *options, size_t options_size);
+UVHTTP_EXPORT UVHTTP_BLOCKING_THREAD uvhttp_tls_t *uvhttp_tls_new_sized(const uvhttp_tls_options_t *options,
+                                                                        size_t options_size);
 /** Reads and checks everything. Returns NULL when something is wrong, or out of memory; the log names certificate, file
  * and reason. A key that other users can read causes a warning. Reads files: do not call it on a loop's thread. */
 static inline uvhttp_tls_t *uvhttp_tls_new(const uvhttp_tls_options_t *options) {
     return uvhttp_tls_new_sized(options, sizeof *options);
 }
 
-UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_development_sized(const uvhttp_tls_options_t *options, size_t options_size);
+UVHTTP_EXPORT UVHTTP_BLOCKING_THREAD uvhttp_tls_t *uvhttp_tls_development_sized(const uvhttp_tls_options_t *options,
+                                                                                size_t options_size);
 /** Creates a self-signed certificate in memory, for development only: ECDSA P-256 for localhost, 127.0.0.1 and ::1,
  * valid for 30 days. Otherwise as uvhttp_tls_new. `options` may be NULL; its certificates are ignored. */
 static inline uvhttp_tls_t *uvhttp_tls_development(const uvhttp_tls_options_t *options) {
@@ -90,42 +92,42 @@ static inline uvhttp_tls_t *uvhttp_tls_development(const uvhttp_tls_options_t *o
 /** Creates TLS from the fields tls_* of a configuration (server.h). Works as uvhttp_tls_new, or as
  * uvhttp_tls_development when tls_certificate is empty. uvhttp_server_reload applies the fields of a new configuration
  * to it. */
-UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_from_config(const struct uvhttp_server_config *config);
+UVHTTP_EXPORT UVHTTP_BLOCKING_THREAD uvhttp_tls_t *uvhttp_tls_from_config(const struct uvhttp_server_config *config);
 
 /** Adds or releases a reference. Servers that listen with it hold references. uvhttp_tls_release accepts NULL. Any
  * thread.
  */
-UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_retain(uvhttp_tls_t *tls);
-UVHTTP_EXPORT void uvhttp_tls_release(uvhttp_tls_t *tls);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD uvhttp_tls_t *uvhttp_tls_retain(uvhttp_tls_t *tls);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_tls_release(uvhttp_tls_t *tls);
 
 /** Reads all files again. Connections accepted afterwards use the new contents, open connections keep theirs, and
  * tickets stay valid. On failure nothing changes, and the log and uvhttp_tls_error_text name file and reason. Returns
  * 0, UVHTTP_E_TLS_CERTIFICATE, UVHTTP_E_NOMEM or UVHTTP_E_INVALID. Reads files: any thread except a loop's, one call at
  * a time. */
-UVHTTP_EXPORT int uvhttp_tls_reload(uvhttp_tls_t *tls);
+UVHTTP_EXPORT UVHTTP_BLOCKING_THREAD int uvhttp_tls_reload(uvhttp_tls_t *tls);
 
 /** Returns the reason why the last reload failed in one line, or "". Valid until the next reload. */
-UVHTTP_EXPORT const char *uvhttp_tls_error_text(const uvhttp_tls_t *tls);
+UVHTTP_EXPORT UVHTTP_BLOCKING_THREAD const char *uvhttp_tls_error_text(const uvhttp_tls_t *tls);
 
 /** Listens with TLS; otherwise as uvhttp_server_listen and uvhttp_tcp_server_listen. A server may listen with and
  * without TLS at the same time. Also returns UVHTTP_E_INVALID (`tls` is NULL) and UVHTTP_E_UNSUPPORTED (a library
  * without TLS). on_open of a TCP server is called after the handshake; connections with a failed handshake are not
  * reported. */
-UVHTTP_EXPORT int uvhttp_server_listen_tls(uvhttp_server_t *server, const char *address, uvhttp_tls_t *tls,
-                                           uint16_t *port);
-UVHTTP_EXPORT int uvhttp_tcp_server_listen_tls(uvhttp_tcp_server_t *server, const char *address, uvhttp_tls_t *tls,
-                                               uint16_t *port);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_server_listen_tls(uvhttp_server_t *server, const char *address,
+                                                               uvhttp_tls_t *tls, uint16_t *port);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_tcp_server_listen_tls(uvhttp_tcp_server_t *server, const char *address,
+                                                                   uvhttp_tls_t *tls, uint16_t *port);
 
 /** Returns whether the connection uses TLS. For a connection: loop's thread. For a request: see request.h, also after
  * the client has gone. */
-UVHTTP_EXPORT bool uvhttp_tcp_is_tls(const uvhttp_tcp_t *tcp);
-UVHTTP_EXPORT bool uvhttp_request_is_tls(const uvhttp_request_t *req);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD bool uvhttp_tcp_is_tls(const uvhttp_tcp_t *tcp);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD bool uvhttp_request_is_tls(const uvhttp_request_t *req);
 
 /** Returns the subject of the verified client certificate in the format of RFC 4514 ("CN=alice,O=Example"). Returns
  * NULL if there is none, or no memory. Of a connection: valid until it is closed; loop's thread. Of a request: a copy,
  * valid as long as the request, also after the client has gone (request.h). */
-UVHTTP_EXPORT const char *uvhttp_tcp_client_subject(uvhttp_tcp_t *tcp);
-UVHTTP_EXPORT const char *uvhttp_request_client_subject(uvhttp_request_t *req);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD const char *uvhttp_tcp_client_subject(uvhttp_tcp_t *tcp);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD const char *uvhttp_request_client_subject(uvhttp_request_t *req);
 
 UVHTTP_END_DECLS
 

@@ -24,7 +24,8 @@ typedef struct uvhttp_trace {
                                 NULL: none */
 } uvhttp_trace_t;
 
-UVHTTP_EXPORT int uvhttp_request_trace_sized(const uvhttp_request_t *req, uvhttp_trace_t *trace, size_t trace_size);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_request_trace_sized(const uvhttp_request_t *req, uvhttp_trace_t *trace,
+                                                                 size_t trace_size);
 /** Returns the trace context of a request. Requests of uvhttp_client_send and uvhttp_coro_request made in a handler
  * carry it without help. Returns 0, or UVHTTP_E_STATE if the server does not trace. Threads as for
  * <uvhttp/request.h>. */
@@ -37,12 +38,14 @@ static inline int uvhttp_request_trace(const uvhttp_request_t *req, uvhttp_trace
  * does not trace), UVHTTP_E_INVALID (an argument is NULL, or the name has 0 or more than 128 bytes), UVHTTP_E_LIMIT
  * (the span has UVHTTP_TRACE_ATTRIBUTES_MAX; this one is counted as dropped in the span) or UVHTTP_E_NOMEM. For a
  * request that is not sampled they do nothing and return 0. Threads as for <uvhttp/request.h>: one at a time. */
-UVHTTP_EXPORT int uvhttp_request_trace_text(uvhttp_request_t *req, const char *name, uvhttp_str_t text);
-UVHTTP_EXPORT int uvhttp_request_trace_int(uvhttp_request_t *req, const char *name, int64_t value);
-UVHTTP_EXPORT int uvhttp_request_trace_double(uvhttp_request_t *req, const char *name, double value);
-UVHTTP_EXPORT int uvhttp_request_trace_bool(uvhttp_request_t *req, const char *name, bool value);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_request_trace_text(uvhttp_request_t *req, const char *name,
+                                                                uvhttp_str_t text);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_request_trace_int(uvhttp_request_t *req, const char *name, int64_t value);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_request_trace_double(uvhttp_request_t *req, const char *name,
+                                                                  double value);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_request_trace_bool(uvhttp_request_t *req, const char *name, bool value);
 /** Adds an event, which has the time of the call. Otherwise as attributes; their maximum is UVHTTP_TRACE_EVENTS_MAX. */
-UVHTTP_EXPORT int uvhttp_request_trace_event(uvhttp_request_t *req, const char *name);
+UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_request_trace_event(uvhttp_request_t *req, const char *name);
 
 UVHTTP_END_DECLS
 

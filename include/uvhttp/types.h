@@ -18,6 +18,26 @@
 #define UVHTTP_MUST_USE
 #endif
 
+/* Which thread may call a function. Each declaration names one. For clang's tools they are annotations
+ * ("uvhttp_thread:" and the name), for other compilers nothing. A comment on the function may narrow it. */
+#if defined(__clang__)
+#define UVHTTP_THREAD(name) __attribute__((annotate("uvhttp_thread:" name)))
+#else
+#define UVHTTP_THREAD(name)
+#endif
+#define UVHTTP_ANY_THREAD UVHTTP_THREAD("any") /**< any thread, several at once */
+#define UVHTTP_OWNER_THREAD                                                                                            \
+    UVHTTP_THREAD("owner")                           /**< any thread that owns the object, one at a time: of a request \
+                                                        the loop, the worker thread of its handler, or the thread that \
+                                                        holds the deferred response */
+#define UVHTTP_LOOP_THREAD UVHTTP_THREAD("loop")     /**< the thread of the object's loop: handlers and callbacks */
+#define UVHTTP_WORKER_THREAD UVHTTP_THREAD("worker") /**< the worker thread that runs the request's handler */
+#define UVHTTP_IN_COROUTINE UVHTTP_THREAD("coroutine") /**< a coroutine, on the thread of its loop */
+#define UVHTTP_SETUP_THREAD                                                                                            \
+    UVHTTP_THREAD("setup") /**< the thread that registers routes and runs the server, one at                           \
+                              a time */
+#define UVHTTP_BLOCKING_THREAD UVHTTP_THREAD("blocking") /**< any thread that may block on files, so not a loop's */
+
 #ifdef __cplusplus
 #define UVHTTP_BEGIN_DECLS extern "C" {
 #define UVHTTP_END_DECLS }

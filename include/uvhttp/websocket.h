@@ -119,9 +119,10 @@ typedef struct uvhttp_ws_handlers {
     void (*on_stop)(uvhttp_ws_t *ws, void *user);
 } uvhttp_ws_handlers_t;
 
-UVHTTP_EXPORT uvhttp_route_t *uvhttp_websocket_sized(uvhttp_server_t *server, const char *pattern,
-                                                     const uvhttp_ws_handlers_t *handlers, size_t handlers_size,
-                                                     size_t options_size, void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_route_t *uvhttp_websocket_sized(uvhttp_server_t *server, const char *pattern,
+                                                                         const uvhttp_ws_handlers_t *handlers,
+                                                                         size_t handlers_size, size_t options_size,
+                                                                         void *user);
 /** Serves WebSocket at a pattern (route.h), for GET. The handlers and their options are copied; `user` must live as
  * long as the server. A request that is not a handshake gets 426 (with the supported version), 400 or 403. Call it
  * before the first listen or run. Returns the route, for uvhttp_route_use; options of routes do not apply to it. NULL
@@ -132,9 +133,9 @@ static inline uvhttp_route_t *uvhttp_websocket(uvhttp_server_t *server, const ch
                                                const uvhttp_ws_handlers_t *handlers, void *user) {
     return uvhttp_websocket_sized(server, pattern, handlers, sizeof *handlers, sizeof *handlers->options, user);
 }
-UVHTTP_EXPORT uvhttp_route_t *uvhttp_group_websocket_sized(uvhttp_group_t *group, const char *pattern,
-                                                           const uvhttp_ws_handlers_t *handlers, size_t handlers_size,
-                                                           size_t options_size, void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_route_t *
+uvhttp_group_websocket_sized(uvhttp_group_t *group, const char *pattern, const uvhttp_ws_handlers_t *handlers,
+                             size_t handlers_size, size_t options_size, void *user);
 /** Serves WebSocket in a group, with its prefix and middleware. */
 static inline uvhttp_route_t *uvhttp_group_websocket(uvhttp_group_t *group, const char *pattern,
                                                      const uvhttp_ws_handlers_t *handlers, void *user) {
@@ -148,68 +149,70 @@ static inline uvhttp_route_t *uvhttp_group_websocket(uvhttp_group_t *group, cons
  * - UVHTTP_E_LIMIT: not queued because of send_queue_max;
  * - UVHTTP_E_CLOSED: a close frame was sent or received;
  * - UVHTTP_E_INVALID: text that is not UTF-8, or an unknown type; UVHTTP_E_NOMEM. */
-UVHTTP_EXPORT int uvhttp_ws_send(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_ws_send(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data,
+                                                    size_t size);
 /** Starts a streamed, uncompressed message. Nothing is sent yet. Returns 0, UVHTTP_E_CLOSED, UVHTTP_E_INVALID (type),
  * UVHTTP_E_STATE (another streamed message is open) or UVHTTP_E_NOMEM. */
-UVHTTP_EXPORT int uvhttp_ws_begin(uvhttp_ws_t *ws, uvhttp_ws_type_t type);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_ws_begin(uvhttp_ws_t *ws, uvhttp_ws_type_t type);
 /** Queues a copy of the next part of a streamed message as one frame. Text may be split anywhere. Returns as
  * uvhttp_ws_send does (after UVHTTP_E_AGAIN, continue in on_drain), or UVHTTP_E_STATE (no message was started). */
-UVHTTP_EXPORT int uvhttp_ws_write(uvhttp_ws_t *ws, const void *data, size_t size);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_ws_write(uvhttp_ws_t *ws, const void *data, size_t size);
 /** Ends a streamed message; messages that waited for it follow. Returns 0, UVHTTP_E_CLOSED, UVHTTP_E_STATE,
  * UVHTTP_E_INVALID (the text ends inside a character: continue, or close) or UVHTTP_E_NOMEM. */
-UVHTTP_EXPORT int uvhttp_ws_end(uvhttp_ws_t *ws);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_ws_end(uvhttp_ws_t *ws);
 /** Returns the number of queued bytes that the kernel has not accepted. */
-UVHTTP_EXPORT size_t uvhttp_ws_queued(const uvhttp_ws_t *ws);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD size_t uvhttp_ws_queued(const uvhttp_ws_t *ws);
 /** Starts the close handshake (RFC 6455 section 7.1.2). Queued messages are sent first. Messages that still arrive are
  * dropped. on_close follows with the peer's code, or with UVHTTP_WS_ABNORMAL after close_timeout. `code` is 1000..1003,
  * 1007..1014 or 3000..4999. `reason` is UTF-8 of at most 123 bytes; NULL means none. Returns 0, UVHTTP_E_INVALID or
  * UVHTTP_E_CLOSED (already closing). */
-UVHTTP_EXPORT int uvhttp_ws_close(uvhttp_ws_t *ws, int code, const char *reason);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_ws_close(uvhttp_ws_t *ws, int code, const char *reason);
 /** Pauses or resumes reading, for an application that cannot keep up. No message arrives until uvhttp_ws_resume; of a
  * compressed message, on_fragment may get up to 256 KiB more. The client does not time out meanwhile. */
-UVHTTP_EXPORT void uvhttp_ws_pause(uvhttp_ws_t *ws);
-UVHTTP_EXPORT void uvhttp_ws_resume(uvhttp_ws_t *ws);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD void uvhttp_ws_pause(uvhttp_ws_t *ws);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD void uvhttp_ws_resume(uvhttp_ws_t *ws);
 /** Stores or returns a pointer of the application. */
-UVHTTP_EXPORT void uvhttp_ws_set_data(uvhttp_ws_t *ws, void *data);
-UVHTTP_EXPORT void *uvhttp_ws_data(const uvhttp_ws_t *ws);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD void uvhttp_ws_set_data(uvhttp_ws_t *ws, void *data);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD void *uvhttp_ws_data(const uvhttp_ws_t *ws);
 /** Returns the selected subprotocol, or NULL. Valid as long as the server. */
-UVHTTP_EXPORT const char *uvhttp_ws_subprotocol(const uvhttp_ws_t *ws);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD const char *uvhttp_ws_subprotocol(const uvhttp_ws_t *ws);
 /** Writes the peer's address, as uvhttp_tcp_peer does. */
-UVHTTP_EXPORT int uvhttp_ws_peer(uvhttp_ws_t *ws, char *text, size_t size);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_ws_peer(uvhttp_ws_t *ws, char *text, size_t size);
 
 /** Returns whether messages may be compressed on this connection. */
-UVHTTP_EXPORT bool uvhttp_ws_is_compressed(const uvhttp_ws_t *ws);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD bool uvhttp_ws_is_compressed(const uvhttp_ws_t *ws);
 
 /* Topics are strings, shared by all routes and loops of a server. A topic exists as long as it has a subscriber. */
 /** Subscribes the connection to a topic. Returns 0 (also if it was subscribed before), UVHTTP_E_INVALID (an empty
  * topic, or one above topic_size_max), UVHTTP_E_LIMIT (topics_max or subscriptions_max), UVHTTP_E_CLOSED or
  * UVHTTP_E_NOMEM. Closing the connection unsubscribes it. */
-UVHTTP_EXPORT int uvhttp_ws_subscribe(uvhttp_ws_t *ws, const char *topic);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_ws_subscribe(uvhttp_ws_t *ws, const char *topic);
 /** Unsubscribes the connection from a topic. Returns 0 or UVHTTP_E_NOT_FOUND. */
-UVHTTP_EXPORT int uvhttp_ws_unsubscribe(uvhttp_ws_t *ws, const char *topic);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_ws_unsubscribe(uvhttp_ws_t *ws, const char *topic);
 /** Sends a message to all subscribers of a topic. Without publish_to_self, this connection is excluded; it need not be
  * a subscriber. The message is encoded and compressed once. Messages of one thread arrive in order. Returns 0 (queued,
  * also without subscribers), UVHTTP_E_INVALID (type, or text that is not UTF-8), UVHTTP_E_LIMIT (64 MiB of publications
  * are queued for the loops) or UVHTTP_E_NOMEM (some loops may have received it). */
-UVHTTP_EXPORT int uvhttp_ws_publish(uvhttp_ws_t *ws, const char *topic, uvhttp_ws_type_t type, const void *data,
-                                    size_t size);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_ws_publish(uvhttp_ws_t *ws, const char *topic, uvhttp_ws_type_t type,
+                                                       const void *data, size_t size);
 /** Sends a message to all subscribers of a topic, from any thread. Also returns UVHTTP_E_STATE (the server has no
  * WebSocket route). */
-UVHTTP_EXPORT int uvhttp_websocket_publish(uvhttp_server_t *server, const char *topic, uvhttp_ws_type_t type,
-                                           const void *data, size_t size);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_websocket_publish(uvhttp_server_t *server, const char *topic,
+                                                             uvhttp_ws_type_t type, const void *data, size_t size);
 
 /** Returns a reference-counted handle for other threads, or NULL when out of memory or closed. Release it with
  * uvhttp_ws_ref_release. */
-UVHTTP_EXPORT uvhttp_ws_ref_t *uvhttp_ws_ref(uvhttp_ws_t *ws);
+UVHTTP_EXPORT UVHTTP_LOOP_THREAD uvhttp_ws_ref_t *uvhttp_ws_ref(uvhttp_ws_t *ws);
 /* Any thread: */
 /** Sends a copy. Returns 0 (queued), UVHTTP_E_ABORTED (the connection is gone), UVHTTP_E_INVALID or UVHTTP_E_NOMEM. A
  * queued message is dropped if the connection closes first, or if its queue is at send_queue_max; that counts in
  * rejected_limit. Messages of one thread keep their order. */
-UVHTTP_EXPORT int uvhttp_ws_ref_send(uvhttp_ws_ref_t *ref, uvhttp_ws_type_t type, const void *data, size_t size);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_ws_ref_send(uvhttp_ws_ref_t *ref, uvhttp_ws_type_t type, const void *data,
+                                                       size_t size);
 /** Closes the connection as uvhttp_ws_close does. Returns 0, UVHTTP_E_ABORTED, UVHTTP_E_INVALID or UVHTTP_E_NOMEM. */
-UVHTTP_EXPORT int uvhttp_ws_ref_close(uvhttp_ws_ref_t *ref, int code, const char *reason);
-UVHTTP_EXPORT void uvhttp_ws_ref_retain(uvhttp_ws_ref_t *ref);
-UVHTTP_EXPORT void uvhttp_ws_ref_release(uvhttp_ws_ref_t *ref);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_ws_ref_close(uvhttp_ws_ref_t *ref, int code, const char *reason);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_ws_ref_retain(uvhttp_ws_ref_t *ref);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_ws_ref_release(uvhttp_ws_ref_t *ref);
 
 UVHTTP_END_DECLS
 

@@ -40,10 +40,12 @@ typedef struct uvhttp_work_s uvhttp_work_t;
 /** Runs run(user) on a worker thread, then calls done(user, status); `done` may be NULL. It may be called before the
  * server runs, and within `run` or `done`, but not after uvhttp_server_free has started. Returns 0, UVHTTP_E_WORK_FULL
  * (config.max_backlog jobs wait), UVHTTP_E_INVALID or UVHTTP_E_NOMEM; on failure nothing is called. Any thread. */
-UVHTTP_EXPORT int uvhttp_work(struct uvhttp_server *server, uvhttp_work_cb run, uvhttp_work_done_cb done, void *user);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_work(struct uvhttp_server *server, uvhttp_work_cb run,
+                                                uvhttp_work_done_cb done, void *user);
 
-UVHTTP_EXPORT int uvhttp_work_with_sized(struct uvhttp_server *server, const uvhttp_work_options_t *options,
-                                         size_t options_size, uvhttp_work_cb run, void *user, uvhttp_work_t **handle);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_work_with_sized(struct uvhttp_server *server,
+                                                           const uvhttp_work_options_t *options, size_t options_size,
+                                                           uvhttp_work_cb run, void *user, uvhttp_work_t **handle);
 /** Submits a job with options (copied; NULL: defaults). `handle` may be NULL; otherwise it receives a handle that the
  * caller must release. Returns as uvhttp_work does, or UVHTTP_E_STATE: a job with a delay or a period while the server
  * stops. */
@@ -55,9 +57,9 @@ static inline int uvhttp_work_with(struct uvhttp_server *server, const uvhttp_wo
 /** Cancels a job, or further runs of a periodic job. `done` is called with UVHTTP_E_WORK_CANCELLED. For a job that was
  * not submitted on a loop and does not run, it is called inside this call. Returns 0, or UVHTTP_E_STATE: the job has
  * run, runs for the only time, or is already cancelled. Any thread, while the server exists. */
-UVHTTP_EXPORT int uvhttp_work_cancel(uvhttp_work_t *handle);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_work_cancel(uvhttp_work_t *handle);
 /** Releases the handle; the job is not affected. NULL is allowed. Any thread, also after uvhttp_server_free. */
-UVHTTP_EXPORT void uvhttp_work_release(uvhttp_work_t *handle);
+UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_work_release(uvhttp_work_t *handle);
 
 /* When the server stops, periodic jobs and jobs that are not yet due are cancelled. Jobs that wait for a thread may run
  * until config.drain_timeout, and are cancelled then. Running jobs are awaited: a job that never returns keeps

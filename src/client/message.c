@@ -58,13 +58,17 @@ static const uvhttp_str_t reserved[] = {
     UVHTTP__STR_INIT("trailer"),    UVHTTP__STR_INIT("transfer-encoding"), UVHTTP__STR_INIT("upgrade"),
 };
 
+bool uvhttp_field_is_hop_by_hop(uvhttp_str_t name) {
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+        if (uvhttp__str_equal_nocase(name, reserved[i])) return true;
+    return false;
+}
+
 static int check_field(const uvhttp_client_header_t *header) {
     uvhttp_str_t name = uvhttp__str_from(header->name), value = uvhttp__str_from(header->value);
     if (!uvhttp__valid_header_name(name) || !header->value || !uvhttp__valid_header_value(value))
         return UVHTTP_E_INVALID;
-    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
-        if (uvhttp__str_equal_nocase(name, reserved[i])) return UVHTTP_E_INVALID;
-    return UVHTTP_OK;
+    return uvhttp_field_is_hop_by_hop(name) ? UVHTTP_E_INVALID : UVHTTP_OK;
 }
 
 static bool is_host(const char *name) {

@@ -4,6 +4,7 @@
 #include "exchange/coroutine.h"
 #include "exchange/deferred.h"
 #include "exchange/respond.h"
+#include "exchange/stall.h"
 
 static void respond_now(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange) {
     uvhttp__exchange_returned(exchange);
@@ -15,14 +16,13 @@ static void run_abandon(uvhttp__post_t *post) {
     uvhttp_deferred_t *deferred = UVHTTP__CONTAINER_OF(post, uvhttp_deferred_t, abandon);
     uvhttp__exchange_t *exchange = deferred->exchange;
     if (exchange && exchange->protocol) {
-        uvhttp__counters_add(&exchange->loop->tcp->counters, handler_no_response, 1);
         uvhttp__response_undefer(&exchange->response);
+        uvhttp__exchange_no_response(exchange);
         /* A streamed response that was begun can only be cut off; anything else gets a response. */
         if (uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_BEGUN)) {
             uvhttp__deferred_detach(deferred);
             exchange->protocol->reset(exchange, UVHTTP_E_STATE);
         } else {
-            uvhttp__response_fail_by(&exchange->response, UVHTTP_E_NO_RESPONSE, 500, "Internal Server Error\n");
             respond_now(deferred, exchange);
         }
     }

@@ -141,27 +141,46 @@ static int64_t announced(const uvhttp_request_t *req) {
     return status == UVHTTP_OK && size <= INT64_MAX ? (int64_t)size : -1;
 }
 
+/* Writes the body to the end. *written receives the bytes of the complete pieces, also after a failure. */
+static int write_pieces(uvhttp_request_t *req, int fd, const uvhttp_save_options_t *options, uint64_t *written) {
+    uvhttp_str_t piece;
+    int status = 0;
+    int64_t total = options->on_progress ? announced(req) : -1;
+    while (status == 0 && (status = uvhttp_request_read_body(req, &piece, UVHTTP_NEVER)) == 0) {
+        status = uvhttp__form_file_write(fd, piece);
+        if (status != 0) break;
+        *written += piece.size;
+        if (options->on_progress) options->on_progress(req, *written, total, options->user);
+    }
+    return status == UVHTTP_E_EOF ? 0 : status;
+}
+
 int uvhttp_request_save_body_sized(uvhttp_request_t *req, int directory, const uvhttp_save_options_t *given,
                                    size_t options_size, char saved[UVHTTP_FORM_SAVED_NAME_SIZE], uint64_t *size) {
     uvhttp_save_options_t options;
     char own[UVHTTP_FORM_SAVED_NAME_SIZE];
     uint64_t written = 0;
-    uvhttp_str_t piece;
     int fd;
     if (!uvhttp__sized_read(&options, sizeof options, given, options_size)) return UVHTTP_E_UNSUPPORTED;
     const char *name = options.name;
     if (!req || directory < 0 || (name && !*name)) return UVHTTP_E_INVALID;
-    int64_t total = options.on_progress ? announced(req) : -1;
     if (!saved) saved = own;
     int status =
         uvhttp__form_file_create(directory, name ? uvhttp__str_from(name) : (uvhttp_str_t){NULL, 0}, saved, &fd);
     if (status != 0) return status;
-    while (status == 0 && (status = uvhttp_request_read_body(req, &piece, UVHTTP_NEVER)) == 0) {
-        status = uvhttp__form_file_write(fd, piece);
-        written += piece.size;
-        if (status == 0 && options.on_progress) options.on_progress(req, written, total, options.user);
-    }
-    status = uvhttp__form_file_end(directory, saved, fd, status == UVHTTP_E_EOF ? 0 : status);
+    status = uvhttp__form_file_end(directory, saved, fd, write_pieces(req, fd, &options, &written));
     if (status == 0 && size) *size = written;
+    return status;
+}
+
+int uvhttp_request_write_body_sized(uvhttp_request_t *req, int fd, const uvhttp_save_options_t *given,
+                                    size_t options_size, uint64_t *size) {
+    uvhttp_save_options_t options;
+    uint64_t written = 0;
+    if (size) *size = 0;
+    if (!uvhttp__sized_read(&options, sizeof options, given, options_size)) return UVHTTP_E_UNSUPPORTED;
+    if (!req || fd < 0 || options.name) return UVHTTP_E_INVALID;
+    int status = write_pieces(req, fd, &options, &written);
+    if (size) *size = written;
     return status;
 }

@@ -13,6 +13,7 @@
 #include "exchange/incoming.h"
 #include "exchange/measure.h"
 #include "exchange/own_response.h"
+#include "exchange/stall.h"
 #include "obs/probe.h"
 
 /* The protocol gets the whole response, and may take its time to send it: no handle has a say any more. */
@@ -88,10 +89,7 @@ UVHTTP__HOT void uvhttp__exchange_returned(uvhttp__exchange_t *exchange) {
 }
 
 UVHTTP__HOT void uvhttp__exchange_conclude(uvhttp__exchange_t *exchange) {
-    if (!uvhttp__response_is_settled(&exchange->response)) {
-        uvhttp__counters_add(&exchange->loop->tcp->counters, handler_no_response, 1);
-        uvhttp__response_fail_by(&exchange->response, UVHTTP_E_NO_RESPONSE, 500, "Internal Server Error\n");
-    }
+    if (UNLIKELY(!uvhttp__response_is_settled(&exchange->response))) uvhttp__exchange_no_response(exchange);
     uvhttp__exchange_returned(exchange);
 }
 

@@ -72,7 +72,7 @@ typedef struct uvhttp__http_loop {
     const uvhttp_route_t *last_route; /* whose handler was run last */
     uint64_t look_ns;                 /* an iteration that lasts so long is checked: warn_ns, or 0 while timed */
     uint64_t warn_ns;                 /* UINT64_MAX: off */
-    uint64_t timed_until_ms, reported_at_ms;
+    uint64_t timed_until_ms, reported_at_ms, no_response_reported_at_ms;
     _Atomic uint32_t unrouted_said_s, unnamed_said_s; /* as uvhttp_route_t.blocked_said_s */
     uint64_t date_until_ms;                           /* loop time at which the date below is out of date */
     char date[UVHTTP__DATE_SIZE];                     /* of responses, by protocol/date.h */

@@ -86,3 +86,24 @@ void uvhttp__stall_check_iteration(uvhttp__http_loop_t *loop, uint64_t ns) {
                     loop->tcp->index, (unsigned long long)(ns / 1000000), requests, route_text(loop->last_route, text),
                     TIMED_MS / 1000);
 }
+
+/* One line per second and loop, as for handlers that block: a client can cause it with each request. */
+static void report_no_response(uvhttp__http_loop_t *loop, const uvhttp_route_t *route, bool is_begun) {
+    uint64_t now_ms = loop->tcp->io->now_ms;
+    char text[256];
+    if (loop->no_response_reported_at_ms > 0 && now_ms < loop->no_response_reported_at_ms + REPORT_INTERVAL_MS) return;
+    loop->no_response_reported_at_ms = now_ms;
+    if (is_begun)
+        UVHTTP_LOG_WARN("http: %s did not end its response, which is cut off", route_text(route, text));
+    else
+        UVHTTP_LOG_WARN("http: %s made no response, so that the client gets 500: it called no function, or the "
+                        "function failed and returned the reason (UVHTTP_E_LIMIT: request_memory_max)",
+                        route_text(route, text));
+}
+
+void uvhttp__exchange_no_response(uvhttp__exchange_t *exchange) {
+    uvhttp__counters_add(&exchange->loop->tcp->counters, handler_no_response, 1);
+    bool is_begun = uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_BEGUN);
+    report_no_response(exchange->loop, exchange->cursor.route, is_begun);
+    if (!is_begun) uvhttp__response_fail_by(&exchange->response, UVHTTP_E_NO_RESPONSE, 500, "Internal Server Error\n");
+}

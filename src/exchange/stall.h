@@ -1,4 +1,5 @@
-/* Owns: the search for handlers that block their loop. The loop's thread. May include: as exchange.h. */
+/* Owns: faults of handlers that the log names: those that block their loop, and those that make no response. The loop's
+ * thread. May include: as exchange.h. */
 #ifndef UVHTTP_SRC_EXCHANGE_STALL_H
 #define UVHTTP_SRC_EXCHANGE_STALL_H
 
@@ -7,7 +8,9 @@
 void uvhttp__stall_open(uvhttp__http_loop_t *loop);
 /* The duration of the iteration up to its end. */
 void uvhttp__stall_check_iteration(uvhttp__http_loop_t *loop, uint64_t ns);
-/* A handler did; only while worker->timed. */
+/* A handler did; only while loop->timed. */
 void uvhttp__stall_check_handler(uvhttp__http_loop_t *loop, const uvhttp_route_t *route, uint64_t ns);
+/* The application has made no response, and can no longer make one: counts and logs it, and makes the 500. */
+void uvhttp__exchange_no_response(uvhttp__exchange_t *exchange);
 
 #endif

@@ -258,6 +258,7 @@ static void call_handler(uvhttp__exchange_t *exchange) {
     *call = (uvhttp__call_t){.exchange = exchange, .post.run = on_post, .sink = res->sink, .is_live = is_live};
     uvhttp__job_init(&call->job, run, on_returned);
     call->job.name = route->pattern;
+    call->job.waits = is_live;
     pthread_mutex_init(&call->lock, NULL);
     pthread_cond_init(&call->returned, NULL);
     uvhttp__list_init(&call->link);

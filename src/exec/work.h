@@ -29,6 +29,7 @@ struct uvhttp__job {
     void (*done)(uvhttp__job_t *job, bool cancelled); /* the port's loop; without a port the thread that has run or
                                                          cancelled it. cancelled: it has not been run (again) */
     const char *name;                                 /* for the log; stays valid until done. NULL: none */
+    bool waits;                                       /* for a client, for as long as that takes: it is never slow */
     uint64_t tag;       /* jobs of one tag run one after the other, in the order in which they were ready; 0: none */
     uint64_t delay_ns;  /* it is ready so much later */
     uint64_t period_ns; /* time from ready to ready again, until it is cancelled; 0: once. Never concurrently with

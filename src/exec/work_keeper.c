@@ -88,7 +88,7 @@ static const uvhttp__job_t *runs_long(uvhttp__work_thread_t *thread, uint64_t no
     uint64_t since_ns = thread->since_ns;
     if (now_ns < since_ns + limit_ns || since_ns == thread->reported_ns) return NULL;
     const uvhttp__job_t *job = uvhttp__work_hold(thread);
-    return thread->since_ns == since_ns ? job : NULL; /* or it has another job by now */
+    return job && thread->since_ns == since_ns && !job->waits ? job : NULL; /* or it has another job by now */
 }
 
 /* Each slow job is counted once, and one line is logged a look. Returns when to look again. */

@@ -1,4 +1,5 @@
 /* Owns: what a handler can ask about a request but its path's decoding and its query. May include: base. */
+#include <string.h>
 #include <uvhttp/body.h>
 
 #include "base/hot_path.h"
@@ -85,6 +86,14 @@ void *uvhttp_request_data(const uvhttp_request_t *req) {
 
 void *uvhttp_request_alloc(uvhttp_request_t *req, size_t size) {
     return size ? uvhttp__arena_alloc(req->arena, size) : NULL;
+}
+
+char *uvhttp_request_str_dup(uvhttp_request_t *req, uvhttp_str_t text) {
+    char *copy = text.size < SIZE_MAX ? uvhttp__arena_alloc(req->arena, text.size + 1) : NULL;
+    if (!copy) return NULL;
+    if (text.size > 0) memcpy(copy, text.data, text.size);
+    copy[text.size] = '\0';
+    return copy;
 }
 
 /* --- notes --- */

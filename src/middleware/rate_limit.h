@@ -67,6 +67,6 @@ void uvhttp__rate_limiter_free(uvhttp__rate_limiter_t *limiter);
 #define UVHTTP__RATE_LIMIT_KEY_SIZE 32 /* bytes per key in total */
 
 /* Returns 0 or UVHTTP_E_NOMEM. */
-int uvhttp__rate_limit_local_store(uint32_t max_keys, uvhttp_rate_limit_store_t *store);
+int uvhttp__rate_limit_local_store(uint32_t keys_max, uvhttp_rate_limit_store_t *store);
 
 #endif

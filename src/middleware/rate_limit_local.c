@@ -151,13 +151,13 @@ static void destroy(void *user) {
     uvhttp__free(table);
 }
 
-int uvhttp__rate_limit_local_store(uint32_t max_keys, uvhttp_rate_limit_store_t *store) {
-    uint32_t shard_count = max_keys / SHARD_KEYS_MIN;
+int uvhttp__rate_limit_local_store(uint32_t keys_max, uvhttp_rate_limit_store_t *store) {
+    uint32_t shard_count = keys_max / SHARD_KEYS_MIN;
     if (shard_count < 1) shard_count = 1;
     if (shard_count > SHARDS_MAX) shard_count = SHARDS_MAX;
     table_t *table = uvhttp__malloc(sizeof *table);
     shard_t *shards = uvhttp__alloc_aligned(_Alignof(shard_t), shard_count * sizeof *shards);
-    entry_t *entries = uvhttp__calloc(max_keys, sizeof *entries);
+    entry_t *entries = uvhttp__calloc(keys_max, sizeof *entries);
     if (!table || !shards || !entries) {
         uvhttp__free(table);
         uvhttp__free_aligned(shards);
@@ -169,7 +169,7 @@ int uvhttp__rate_limit_local_store(uint32_t max_keys, uvhttp_rate_limit_store_t 
     for (uint32_t i = 0; i < shard_count; i++) {
         pthread_mutex_init(&shards[i].lock, NULL);
         shards[i].entries = entries;
-        shards[i].capacity = max_keys / shard_count + (i < max_keys % shard_count);
+        shards[i].capacity = keys_max / shard_count + (i < keys_max % shard_count);
         entries += shards[i].capacity;
     }
     *store = (uvhttp_rate_limit_store_t){.take = take_one, .stats = add_up, .destroy = destroy, .user = table};

@@ -112,10 +112,10 @@ static bool make_store(uvhttp__rate_limiter_t *limiter, const uvhttp_rate_limit_
         return (!options->store->take != !options->store->take_later ||
                 REFUSE("store: expected one of take and take_later")) &&
                (UVHTTP__RESERVED_UNUSED(options->store) || REFUSE("store: " UVHTTP__SIZED_NEWER));
-    if (!in_range("max_keys", options->max_keys, KEYS_MAX)) return false;
-    uint32_t max_keys = options->by == UVHTTP_RATE_LIMIT_BY_ROUTE ? 1 : options->max_keys ? options->max_keys : 100000;
-    if (uvhttp__rate_limit_local_store(max_keys, &limiter->store) == UVHTTP_OK) return true;
-    return REFUSE("out of memory for %" PRIu32 " max_keys of %d bytes", max_keys, UVHTTP__RATE_LIMIT_KEY_SIZE);
+    if (!in_range("keys_max", options->keys_max, KEYS_MAX)) return false;
+    uint32_t keys_max = options->by == UVHTTP_RATE_LIMIT_BY_ROUTE ? 1 : options->keys_max ? options->keys_max : 100000;
+    if (uvhttp__rate_limit_local_store(keys_max, &limiter->store) == UVHTTP_OK) return true;
+    return REFUSE("out of memory for %" PRIu32 " keys_max of %d bytes", keys_max, UVHTTP__RATE_LIMIT_KEY_SIZE);
 }
 
 uvhttp__rate_limiter_t *uvhttp__rate_limiter_new(const uvhttp_rate_limit_options_t *given, size_t given_size) {

@@ -85,8 +85,8 @@ BODIES = [
 
 TABLES = [
     Attack("rate limiter: requests of one address", "per_second", b"", flood(get(b"/costly/address")), ("429", "rate_limited")),
-    Attack("rate limiter: an address a request", "max_keys", get(b"/costly/address"), [], (), leaves="close", heard=True, sources=1 << 20, each_kib=16),
-    Attack("rate limiter: a key a request", "max_keys", b"", keys(), ()),
+    Attack("rate limiter: an address a request", "keys_max", get(b"/costly/address"), [], (), leaves="close", heard=True, sources=1 << 20, each_kib=16),
+    Attack("rate limiter: a key a request", "keys_max", b"", keys(), ()),
     Attack("router: paths that are not there", "", b"", [b"".join(get(b"/assets%d/%d" % (part, i)) for i in range(1000)) for part in range(50)],
            ("404", "responses_4xx")),
 ]  # fmt: skip

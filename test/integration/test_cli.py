@@ -96,9 +96,9 @@ def test_on_loopback_only_its_own_hosts_are_served(serve, site):
     for host in ("localhost", "localhost:8080", "LOCALHOST.", "app.localhost", HOST, f"{HOST}:1", "127.9.9.9", "[::1]:80"):
         assert of_host(server, host).body == b"<p>home", host
     for host in ("rebound.example", "rebound.example:8080", "localhost.example", "127.0.0.1.example", "192.168.0.1", "test"):
-        answer = of_host(server, host)
-        assert answer.status == 421, host
-        assert b"--host NAME" in answer.body and b"home" not in answer.body
+        response = of_host(server, host)
+        assert response.status == 421, host
+        assert b"--host NAME" in response.body and b"home" not in response.body
         assert of_host(server, host, "/none").status == 421
     with server.connect() as connection:  # the target wins over Host (RFC 9112 section 3.2.2)
         connection.send(head(target="http://rebound.example/", host="localhost"))

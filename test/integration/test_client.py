@@ -55,9 +55,9 @@ def other():
 
 def ask(server, target, **options):
     """The example gives others two seconds, for which the machine may stand still."""
-    answers = []
-    harness.poll(lambda: answers.append(server.get(target, **options)) or answers[-1].status != 504)
-    return answers[-1]
+    responses = []
+    harness.poll(lambda: responses.append(server.get(target, **options)) or responses[-1].status != 504)
+    return responses[-1]
 
 
 def test_the_example_does_what_its_comment_says(serve):

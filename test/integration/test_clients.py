@@ -100,8 +100,8 @@ def test_httpx(server):
 def test_httpx_in_parallel(server):
     limits = httpx.Limits(max_connections=16, max_keepalive_connections=16)
     with httpx.Client(base_url=server.url(""), timeout=20, limits=limits) as client, concurrent.futures.ThreadPoolExecutor(16) as pool:
-        answers = list(pool.map(lambda i: client.get(f"/later?how=request&ms={i % 5}&i={i}").text, range(200)))
-    assert answers == [f"/later?how=request&ms={i % 5}&i={i}" for i in range(200)]
+        responses = list(pool.map(lambda i: client.get(f"/later?how=request&ms={i % 5}&i={i}").text, range(200)))
+    assert responses == [f"/later?how=request&ms={i % 5}&i={i}" for i in range(200)]
 
 
 @pytest.mark.parametrize("target", ["/", "/pieces?n=3&size=7", "/static?size=100000", "/empty/204", "/missing", "/nothing", "/redirect", "/later?ms=1"])

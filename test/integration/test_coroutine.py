@@ -29,9 +29,9 @@ def test_the_example_does_what_its_comment_says(server, tmp_path):
     assert time.monotonic() - began >= 0.2
     assert server.get("/fanout").body == b"all done\n"
     assert server.get("/file").body == pathlib.Path("/etc/hostname").read_bytes().splitlines(keepends=True)[0]
-    answers = []  # it asks itself, and aborts after a second, for which the machine may stand still
-    harness.poll(lambda: answers.append(server.get("/other").body) or answers[-1] != b"timed out")
-    assert answers[-1].startswith(b"HTTP/1.1 200 OK\r\n") and answers[-1].endswith(b"slept\n")
+    responses = []  # it asks itself, and aborts after a second, for which the machine may stand still
+    harness.poll(lambda: responses.append(server.get("/other").body) or responses[-1] != b"timed out")
+    assert responses[-1].startswith(b"HTTP/1.1 200 OK\r\n") and responses[-1].endswith(b"slept\n")
     lines = tmp_path / "lines"
     lines.write_bytes(b"a line\n" * 300000)
     counted = subprocess.run(server.curl("-T", lines, server.url("/count")), capture_output=True, timeout=60, check=True)
@@ -46,8 +46,8 @@ def test_two_hundred_wait_together(server):
 
     def quick():
         began = time.monotonic()
-        answers = asyncio.run(ask_all())
-        assert {answer.text for answer in answers} == {"slept\n"}
+        responses = asyncio.run(ask_all())
+        assert {response.text for response in responses} == {"slept\n"}
         return time.monotonic() - began < 39
 
     # One after the other they would take 40 s, on any machine: to have been quicker once is proof.

@@ -70,8 +70,8 @@ def test_as_many_wait_at_once_as_there_may_be(serve, descriptors):
     assert held < HOLD_MS / 1000, "the machine is too slow for this"
     clients.pop().close()
     poll(lambda: server.get("/wait").status == 200, message="no room came back")
-    answers = [answer(client) for client in clients]
-    assert all(text.startswith(b"HTTP/1.1 200 ") and text.endswith(b"both waited\n") for text in answers)
+    responses = [answer(client) for client in clients]
+    assert all(text.startswith(b"HTTP/1.1 200 ") and text.endswith(b"both waited\n") for text in responses)
     assert server.get("/wait").status == 200
     each = (full - idle) / COROUTINES
     print(f"\n{harness.ENGINE}: {COROUTINES} coroutines on {PAIRS} connections waited at once after {held:.1f} s; resident memory "

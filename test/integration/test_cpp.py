@@ -184,14 +184,14 @@ def test_descriptors_and_sockets_are_waited_for(server):
     assert text_of(server, "/descriptor?limit=0") == "UVHTTP_E_TIMEOUT"
     assert text_of(server, "/descriptor?limit=20") == "UVHTTP_E_TIMEOUT"
     assert text_of(server, "/write?limit=20") == "UVHTTP_E_TIMEOUT"
-    for to, answer in (
+    for to, response in (
         (own, "HTTP/1.1 200 OK"),
         (own.replace(".0.0.", "."), "HTTP/1.1 200 OK"), # a name, for getaddrinfo
         ("", "UVHTTP_E_ADDRESS"),
         ("unix:/nowhere", "UVHTTP_E_PEER_UNREACHABLE"),
         ("a" * 64 + ".test:1", "UVHTTP_E_PEER_NAME"), # a label that is too long: nobody is asked
     ):
-        assert text_of(server, f"/talk?to={to}") == answer, to
+        assert text_of(server, f"/talk?to={to}") == response, to
     assert text_of(server, f"/talk?to={own}&limit=0") == "UVHTTP_E_TIMEOUT"
     assert stats(server)["live"] == 0 and stats(server)["exceptions"] == 0
 
@@ -369,15 +369,15 @@ def test_want_of_memory_is_a_503_as_in_c(server, which, path):
     """`reply.defer()`, and frames of coroutines."""
     if which == "new" and harness.sanitizer():
         pytest.skip("with a sanitizer `new` is its own")
-    answers = set()
+    responses = set()
     with server.connect() as connection:
         right = connection.get(path)
         for number in range(1, 10):
             assert connection.get(f"/fail?{which}={number}").status == 200
-            answer = connection.get(path)
-            answers.add((answer.status, answer.text))
+            response = connection.get(path)
+            responses.add((response.status, response.text))
             assert connection.get("/fail").status == 200
-    assert answers == {(right.status, right.text), (503, "Service Unavailable\n")}
+    assert responses == {(right.status, right.text), (503, "Service Unavailable\n")}
     assert stats(server)["exceptions"] > 0
 
 

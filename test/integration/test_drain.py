@@ -203,8 +203,8 @@ def test_requests_that_arrived_just_before_the_signal_are_served(serve, tmp_path
     server.signal()
     go()
     for i, connection in enumerate(connections):
-        answers = [connection.response() for _ in range(depth)]
-        assert [answer.body for answer in answers] == [b"%d" % (i * 1000 + n) for n in range(depth)]
+        responses = [connection.response() for _ in range(depth)]
+        assert [response.body for response in responses] == [b"%d" % (i * 1000 + n) for n in range(depth)]
         connection.assert_closed()
         connection.close()
     assert server.wait() == 0

@@ -64,8 +64,8 @@ def test_rest_api_keeps_items(serve):
 def test_rest_api_refuses_what_is_wrong(serve):
     server = serve("rest_api")
     for body in (b"", b"tea", b'{"name":""}', b'{"name":"a"', b'{"name":"a\\n"}', b'{"name":"' + b"a" * 101 + b'"}', b'{"name":"a"}x'):
-        status, answer = api(server, "POST", "/api/items", body)
-        assert status == 400 and "error" in answer, body
+        status, response = api(server, "POST", "/api/items", body)
+        assert status == 400 and "error" in response, body
     for path in ("/api/items/1", "/api/items/x", "/api/items/-1", "/api/items/99999999999999999999"):
         assert api(server, "GET", path)[0] == 404
         assert api(server, "DELETE", path)[0] == 404
@@ -144,8 +144,8 @@ def test_uploads_are_saved_whole_or_not_at_all(serve, tmp_path):
     post = lambda body: server.get("/form", method="POST", body=body, headers=headers)
     assert post(part + part + b"--b--\r\n").text == "a.bin: 4096000 bytes\na-1.bin: 4096000 bytes\n"
     assert post(part + part).status == 400
-    answer = server.get("/body", method="PUT", body=data)
-    assert (answer.status, answer.text) == (201, "upload: 4096000 bytes\n")
+    response = server.get("/body", method="PUT", body=data)
+    assert (response.status, response.text) == (201, "upload: 4096000 bytes\n")
     assert sorted(path.name for path in directory.iterdir()) == ["a-1.bin", "a.bin", "upload"]
     assert all(path.read_bytes() == data for path in directory.iterdir())
 
@@ -427,8 +427,8 @@ def test_performance_test_serves_files_and_echoes_messages(serve):
 def test_performance_test_makes_itself_a_certificate(serve):
     port = free_port()
     server = serve("performance_test", "--https-port", port)
-    answer = httpx.get(f"https://{server.address[0]}:{port}/", verify=False)
-    assert (answer.status_code, answer.text) == (200, "Hello, World!")
+    response = httpx.get(f"https://{server.address[0]}:{port}/", verify=False)
+    assert (response.status_code, response.text) == (200, "Hello, World!")
     assert server.get("/").body == b"Hello, World!"
 
 

@@ -59,13 +59,13 @@ def test_curl_sends_fields_and_files(upload, directory, tmp_path):
     data = os.urandom(300_000)
     (tmp_path / "photo 1.jpg").write_bytes(data)
     (tmp_path / "é.txt").write_bytes(b"")
-    answer = curl(
+    response = curl(
         upload,
         *("-F", "title=a \"b\" é", "-F", "note=1\r\n--2", "-F", f"file=@{tmp_path}/photo 1.jpg;type=image/jpeg"),
         *("-F", f"file=@{tmp_path}/é.txt;type=text/plain"),
     )
-    assert answer["fields"] == [{"name": "title", "value": 'a "b" é'}, {"name": "note", "value": "1\r\n--2"}]
-    assert answer["files"] == [
+    assert response["fields"] == [{"name": "title", "value": 'a "b" é'}, {"name": "note", "value": "1\r\n--2"}]
+    assert response["files"] == [
         {"field": "file", "name": "photo 1.jpg", "type": "image/jpeg", "size": 300_000, "saved": "photo 1.jpg"},
         {"field": "file", "name": "é.txt", "type": "text/plain", "size": 0, "saved": "é.txt"},
     ]
@@ -76,9 +76,9 @@ def test_curl_sends_fields_and_files(upload, directory, tmp_path):
 
 @needs_curl
 def test_curl_sends_urlencoded_fields(upload):
-    answer = curl(upload, "--data-urlencode", "title=a+b & c=é", "--data-urlencode", "x=", "-d", "title=2+3")
-    assert answer["files"] == []
-    assert answer["fields"] == [
+    response = curl(upload, "--data-urlencode", "title=a+b & c=é", "--data-urlencode", "x=", "-d", "title=2+3")
+    assert response["files"] == []
+    assert response["fields"] == [
         {"name": "title", "value": "a+b & c=é"},
         {"name": "x", "value": ""},
         {"name": "title", "value": "2 3"},
@@ -90,9 +90,9 @@ def test_curl_sends_names_with_quotes_and_waits_for_100_continue(upload, tmp_pat
     (tmp_path / "f").write_bytes(b"x" * 200_000)
     args = ["-H", "Expect: 100-continue", "-H", "Transfer-Encoding: chunked"]
     for escape in ([], ["--form-escape"]):
-        answer = curl(upload, *args, *escape, "-F", f'file=@{tmp_path}/f;filename="a\\"b.txt"')
-        assert answer["files"][0]["size"] == 200_000
-        assert answer["files"][0]["name"] in ('a"b.txt', "a%22b.txt")
+        response = curl(upload, *args, *escape, "-F", f'file=@{tmp_path}/f;filename="a\\"b.txt"')
+        assert response["files"][0]["size"] == 200_000
+        assert response["files"][0]["name"] in ('a"b.txt', "a%22b.txt")
 
 
 def test_httpx_sends_files(upload, directory):

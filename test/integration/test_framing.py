@@ -123,6 +123,6 @@ def test_a_connection_serves_many_requests(connection):
 def test_keepalive_requests_bounds_a_connection(serve):
     server = serve(settings={"keepalive_requests_max": 3})
     with server.connect() as connection:
-        answers = [connection.get("/") for _ in range(3)]
-        assert [answer.header("Connection") for answer in answers] == [None, None, "close"]
+        responses = [connection.get("/") for _ in range(3)]
+        assert [response.header("Connection") for response in responses] == [None, None, "close"]
         connection.assert_closed()

@@ -81,9 +81,9 @@ def test_bodies_of_many_records_go_both_ways(https, pki):
         upload = client.start("POST", "/body", [("content-length", len(body))], end=False)
         download = client.start("GET", "/static?size=1000000")
         client.send(upload, body, end=True)
-        answer = client.finish(upload)
-        assert (answer.status, answer.reset) == (200, None), answer.fields
-        assert answer.body == body
+        response = client.finish(upload)
+        assert (response.status, response.reset) == (200, None), response.fields
+        assert response.body == body
         assert len(client.finish(download).body) == 1_000_000
 
 

@@ -162,13 +162,13 @@ def basic(pair):
 
 
 def test_unknown_user_and_wrong_password_get_the_same_response(example):
-    answers = []
+    responses = []
     for value in (basic("alice:wrong"), basic("nobody:wonderland"), basic("nobody:x"), "Basic !", None):
         response = example.get("/admin/name", headers=[("Authorization", value)] if value else [])
         assert response.status == 401
         assert response.header("WWW-Authenticate") == 'Basic realm="Administration", charset="UTF-8"'
-        answers.append((response.body, [field for field in response.headers if field[0].lower() not in ("date", "x-request-id")]))
-    assert all(answer == answers[0] for answer in answers)
+        responses.append((response.body, [field for field in response.headers if field[0].lower() not in ("date", "x-request-id")]))
+    assert all(answer == responses[0] for answer in responses)
 
 
 def test_connection_is_kept_after_401(example):
@@ -216,8 +216,8 @@ def test_urllib_meets_the_challenge(example):
 def test_http_client(example):
     client = http.client.HTTPConnection(*example.address[:2], timeout=20)
     client.request("GET", "/machines/name", headers={"Authorization": "Bearer key-of-ci", "Origin": ORIGIN})
-    answer = client.getresponse()
-    assert answer.read() == b"ci" and answer.getheader("Access-Control-Allow-Origin") == ORIGIN
+    response = client.getresponse()
+    assert response.read() == b"ci" and response.getheader("Access-Control-Allow-Origin") == ORIGIN
 
 
 @needs_node

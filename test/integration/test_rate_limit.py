@@ -47,9 +47,9 @@ def test_who_waits_as_notified_is_admitted(serve):
     server = serve("rate_limit")
     headers = {"X-Api-Key": "tea"}
     with server.httpx(headers=headers) as client:
-        answers = [client.get("/api/hello") for _ in range(21)]
-        assert [answer.status_code for answer in answers[:20]] == [200] * 20
-        refused = next((answer for answer in answers if answer.status_code == 429), None) or client.get("/api/hello")
+        responses = [client.get("/api/hello") for _ in range(21)]
+        assert [response.status_code for response in responses[:20]] == [200] * 20
+        refused = next((response for response in responses if response.status_code == 429), None) or client.get("/api/hello")
         while refused.status_code == 200:  # a slow machine: more was filled in
             refused = client.get("/api/hello")
         assert refused.status_code == 429

@@ -27,7 +27,7 @@ class Redis:
         command += ["--dir", self.directory, "--loglevel", "warning", "--protected-mode", "no"]
         with open(self.directory / "redis.log", "ab") as log:
             self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        poll(lambda: self.answers(), 20, message="redis-server does not start")
+        poll(lambda: self.is_up(), 20, message="redis-server does not start")
         return self
 
     def ask(self, *words):
@@ -36,7 +36,7 @@ class Redis:
             client.sendall(f"*{len(words)}\r\n{parts}".encode())
             return client.recv(65536).decode()
 
-    def answers(self):
+    def is_up(self):
         assert self.process.poll() is None, (self.directory / "redis.log").read_text()
         with contextlib.suppress(OSError):
             return self.ask("PING") == "+PONG\r\n"
@@ -108,10 +108,10 @@ def test_the_response_says_what_is_left(serve, redis):
     assert remaining == "r=99" and 3599 <= int(seconds[2:]) <= 3600
     with server.connect() as connection:
         connection.send(request(target="/shared/open/1", headers=[("X-Key", "k")]) * 100)
-        answers = [connection.response() for _ in range(100)]
-    assert [one.status for one in answers] == [200] * 99 + [429]
-    assert [one.header("RateLimit").split(";")[1] for one in answers[:99]] == [f"r={left}" for left in range(98, -1, -1)]
-    assert 3590 <= int(answers[99].header("Retry-After")) <= 3600
+        responses = [connection.response() for _ in range(100)]
+    assert [one.status for one in responses] == [200] * 99 + [429]
+    assert [one.header("RateLimit").split(";")[1] for one in responses[:99]] == [f"r={left}" for left in range(98, -1, -1)]
+    assert 3590 <= int(responses[99].header("Retry-After")) <= 3600
     # The bucket goes when it is full.
     assert 3_500_000 * 100 < int(redis.ask("PTTL", "uvhttp:open:h:k")[1:]) <= 3_600_000 * 100 + 2
 
@@ -168,14 +168,14 @@ def test_a_redis_that_forgets_the_script_is_taught_it_again(serve, redis):
 
 
 class FakeRedis:
-    """Says what it likes: `prepared` to SCRIPT LOAD, `answer` to each query."""
+    """Says what it likes: `prepared` to SCRIPT LOAD, `response` to each query."""
 
     SHA = b"$40\r\n" + b"a" * 40 + b"\r\n"
 
-    def __init__(self, answer, prepared=SHA):
+    def __init__(self, response, prepared=SHA):
         self.listener = socket.create_server((HOST, 0))
         self.address = f"{HOST}:{self.listener.getsockname()[1]}"
-        self.answer, self.prepared, self.connections, self.taken, self.client = answer, prepared, 0, 0, None
+        self.response, self.prepared, self.connections, self.taken, self.client = response, prepared, 0, 0, None
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
@@ -192,10 +192,10 @@ class FakeRedis:
             if b"SCRIPT" in data:
                 self.send(client, self.prepared)
             for _ in range(data.count(b"EVALSHA")):
-                self.send(client, self.answer)
+                self.send(client, self.response)
 
-    def send(self, client, answer):
-        for piece in [answer] if isinstance(answer, bytes) else answer():
+    def send(self, client, response):
+        for piece in [response] if isinstance(response, bytes) else response():
             client.sendall(piece)
             self.taken += len(piece)
 
@@ -227,7 +227,7 @@ def test_a_redis_that_takes_connections_and_decides_nothing_is_asked_seldom(serv
         # 50 + 100 + 200 + ... ms between them; without that there were about 20 a second.
         assert 2 <= fake.connections <= 9
         poll(lambda: server.new_stderr().count("is away") == 1)
-        fake.answer = b"*3\r\n:1\r\n:99\r\n:1000\r\n"
+        fake.response = b"*3\r\n:1\r\n:99\r\n:1000\r\n"
         poll(lambda: status(server, "a") == 200 and json.loads(server.get("/shared-stats").body)["allowed"] > 0)
         poll(lambda: server.new_stderr().count("is there") == 1)
 
@@ -244,13 +244,13 @@ def test_a_redis_that_comes_and_goes_does_not_fill_the_log(serve):
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [b"*2147483647\r\n", b"*3\r\n*2147483647\r\n", b"$2147483647\r\n", b"*-1\r\n", b"*3\r\n:1\r\n:1\r\n:9223372036854775808\r\n",
      b"-" + b"x" * 100_000, b"nonsense\r\n", b"\n", b":1\r\n", b"*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n"],
     ids=["array", "nested", "string", "null", "number", "line", "type", "empty", "integer", "four"],
 )
-def test_a_hostile_redis_is_left_at_once(serve, answer):
-    with fake_redis(answer) as fake:
+def test_a_hostile_redis_is_left_at_once(serve, response):
+    with fake_redis(response) as fake:
         server = start(serve, fake, timeout_ms=10_000)
         begin = time.monotonic()
         assert status(server, "a", "closed") == 503 and status(server, "a", "open") == 200

@@ -91,12 +91,12 @@ def get(server, target, method="GET", headers=(), **options):
 def test_files_are_sent_whole_with_type_and_validators(server, root):
     for name, kind in [("text.txt", "text/plain; charset=utf-8"), ("small.bin", "application/octet-stream"), ("large.bin", "application/octet-stream"), ("empty.txt", "text/plain; charset=utf-8")]:
         for _ in range(3):  # looked up, then from the cache
-            answer = get(server, "/" + name)
-            assert answer.status == 200 and answer.body == (root / name).read_bytes()
-            assert answer.header("Content-Type") == kind
-            assert answer.header("Accept-Ranges") == "bytes" and answer.header("X-Content-Type-Options") == "nosniff"
-            assert re.fullmatch(r'"[^"]+"', answer.header("ETag"))
-            assert answer.header("Last-Modified") == time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime((root / name).stat().st_mtime))
+            response = get(server, "/" + name)
+            assert response.status == 200 and response.body == (root / name).read_bytes()
+            assert response.header("Content-Type") == kind
+            assert response.header("Accept-Ranges") == "bytes" and response.header("X-Content-Type-Options") == "nosniff"
+            assert re.fullmatch(r'"[^"]+"', response.header("ETag"))
+            assert response.header("Last-Modified") == time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime((root / name).stat().st_mtime))
     assert server.counter("static_hits") == 8 and server.counter("static_misses") == 4
 
 
@@ -105,15 +105,15 @@ def test_head_is_get_without_a_body(server):
         for _ in range(2):
             full, head = get(server, target), get(server, target, method="HEAD")
             assert head.body == b"" and head.status == full.status
-            fields = lambda answer: [(k, v) for k, v in answer.headers if k.lower() != "date"]
+            fields = lambda response: [(k, v) for k, v in response.headers if k.lower() != "date"]
             assert fields(head) == fields(full)
 
 
 def test_other_methods_get_405_with_allow(server):
     for method in ["POST", "PUT", "DELETE", "PATCH"]:
-        answer = get(server, "/text.txt", method=method)
-        assert answer.status == 405
-        assert {"GET", "HEAD"} <= set(answer.header("Allow").split(", "))
+        response = get(server, "/text.txt", method=method)
+        assert response.status == 405
+        assert {"GET", "HEAD"} <= set(response.header("Allow").split(", "))
 
 
 def test_directories_have_an_index_and_end_with_a_slash(server):
@@ -132,15 +132,15 @@ def test_a_redirect_never_leads_to_another_host(server, root):
     assert get(server, "/a%20b%C3%A9").header("Location") == "/a%20b%C3%A9/"
     assert get(server, "//evil.example").status == 404
     assert get(server, "/%5cevil.example").status == 404
-    answer = get(server, "/./evil.example")
-    assert answer.header("Location") == "/evil.example/"
+    response = get(server, "/./evil.example")
+    assert response.header("Location") == "/evil.example/"
 
 
 def test_a_redirect_cannot_be_split_by_the_name_of_a_directory(server, root):
     (root / "x\r\nX-Evil: 1").mkdir()
-    answer = get(server, "/x%0d%0aX-Evil:%201")
-    assert answer.status in (301, 404) and answer.header("X-Evil") is None
-    assert "\n" not in (answer.header("Location") or "")
+    response = get(server, "/x%0d%0aX-Evil:%201")
+    assert response.status in (301, 404) and response.header("X-Evil") is None
+    assert "\n" not in (response.header("Location") or "")
 
 
 def test_a_prefix_and_a_group(start):
@@ -186,19 +186,19 @@ def test_types_and_rules_of_the_options(start, root):
 def test_single_page_applications_fall_back(start):
     server = start("fallback=index.html")
     for _ in range(2):
-        answer = get(server, "/users/17")
-        assert answer.status == 200 and answer.body == b"<h1>home</h1>"
+        response = get(server, "/users/17")
+        assert response.status == 200 and response.body == b"<h1>home</h1>"
         assert get(server, "/missing.js").status == 404
         assert get(server, "/bare/").status == 200
-    assert get(server, "/users/17", headers=[("If-None-Match", answer.header("ETag"))]).status == 304
+    assert get(server, "/users/17", headers=[("If-None-Match", response.header("ETag"))]).status == 304
 
 
 def test_fields_that_middleware_has_set_are_not_repeated(start):
     server = start("middleware=1", "rule=*:max-age=9")
     for target in ["/text.txt", "/small.bin"]:
-        answer = get(server, target)
-        assert answer.all("X-Content-Type-Options") == ["nosniff"] and answer.header("X-Own") == "1"
-        assert answer.header("Cache-Control") == "max-age=9" and answer.all("Vary") == ["Origin"]
+        response = get(server, target)
+        assert response.all("X-Content-Type-Options") == ["nosniff"] and response.header("X-Own") == "1"
+        assert response.header("Cache-Control") == "max-age=9" and response.all("Vary") == ["Origin"]
 
 
 # --- what is never sent ---
@@ -221,12 +221,12 @@ def test_nothing_outside_the_root_is_reached(start):
             for _ in range(2):
                 with server.connect() as connection:
                     connection.send(b"GET " + target.encode("latin-1") + b" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-                    answer = connection.response()
-                assert SECRET.encode() not in answer.body and b"root:" not in answer.body and b"hidden" not in answer.body, target
-                assert "Set-Cookie" not in dict(answer.headers)
-                assert answer.status in (200, 301, 400, 404), (target, answer.status)
-                if answer.status == 200:
-                    assert answer.body in (b"<h1>home</h1>", b"sub home") or b"one.txt" in answer.body or b"<table>" in answer.body, target
+                    response = connection.response()
+                assert SECRET.encode() not in response.body and b"root:" not in response.body and b"hidden" not in response.body, target
+                assert "Set-Cookie" not in dict(response.headers)
+                assert response.status in (200, 301, 400, 404), (target, response.status)
+                if response.status == 200:
+                    assert response.body in (b"<h1>home</h1>", b"sub home") or b"one.txt" in response.body or b"<table>" in response.body, target
         assert get(server, "/text.txt").status == 200
 
 
@@ -301,10 +301,10 @@ def test_conditional_requests(server, root):
             (200, [("If-None-Match", '"x"'), ("If-None-Match", '"y"')]), (412, [("If-Match", '"x"'), ("If-Match", '"y"')]),
         ]
         for status, headers in cases:
-            answer = get(server, name, headers=headers)
-            assert answer.status == status, headers
+            response = get(server, name, headers=headers)
+            assert response.status == status, headers
             if status == 304:
-                assert answer.header("ETag") == etag and answer.body == b"" and answer.header("Content-Length") is None
+                assert response.header("ETag") == etag and response.body == b"" and response.header("Content-Length") is None
 
 
 # --- ranges ---
@@ -339,20 +339,20 @@ def reference(spec, size):
     return found if found or size else None
 
 
-def check_range(answer, spec, data):
+def check_range(response, spec, data):
     expected = reference(spec, len(data))
     if expected is None:
-        assert answer.status == 200 and answer.body == data, spec
+        assert response.status == 200 and response.body == data, spec
     elif not expected:
-        assert answer.status == 416 and answer.header("Content-Range") == f"bytes */{len(data)}", spec
+        assert response.status == 416 and response.header("Content-Range") == f"bytes */{len(data)}", spec
     elif len(expected) == 1:
         first, last = expected[0]
-        assert answer.status == 206 and answer.body == data[first : last + 1], spec
-        assert answer.header("Content-Range") == f"bytes {first}-{last}/{len(data)}"
+        assert response.status == 206 and response.body == data[first : last + 1], spec
+        assert response.header("Content-Range") == f"bytes {first}-{last}/{len(data)}"
     else:
-        assert answer.status == 206, spec
-        boundary = re.fullmatch(r"multipart/byteranges; boundary=(\S+)", answer.header("Content-Type"))[1].encode()
-        rest = b"\r\n" + answer.body
+        assert response.status == 206, spec
+        boundary = re.fullmatch(r"multipart/byteranges; boundary=(\S+)", response.header("Content-Type"))[1].encode()
+        rest = b"\r\n" + response.body
         for first, last in expected:
             head = b"\r\n--" + boundary + b"\r\n"
             assert rest.startswith(head), spec
@@ -415,12 +415,12 @@ def test_precompressed_neighbours(start, root):
     of = lambda accept, target="/text.txt", **more: get(server, target, headers=[("Accept-Encoding", accept)], **more)
     etags = set()
     for accept, coding in [("gzip", "gzip"), ("br", "br"), ("gzip, br", "br"), ("br;q=0.5, gzip", "gzip"), ("*", "br"), ("gzip;q=0, *", "br")]:
-        answer = of(accept)
-        assert answer.header("Content-Encoding") == coding, accept
-        assert answer.all("Vary") == ["Accept-Encoding"] and answer.header("Content-Type") == "text/plain; charset=utf-8"
-        assert answer.body == (b"pretend" if coding == "br" else (root / "text.txt.gz").read_bytes())
-        assert not answer.header("ETag").startswith("W/")
-        etags.add(answer.header("ETag"))
+        response = of(accept)
+        assert response.header("Content-Encoding") == coding, accept
+        assert response.all("Vary") == ["Accept-Encoding"] and response.header("Content-Type") == "text/plain; charset=utf-8"
+        assert response.body == (b"pretend" if coding == "br" else (root / "text.txt.gz").read_bytes())
+        assert not response.header("ETag").startswith("W/")
+        etags.add(response.header("ETag"))
         assert of(accept, method="HEAD").header("Content-Encoding") == coding
     plain = of("identity")
     assert plain.header("Content-Encoding") is None and plain.body == data and plain.header("Vary") == "Accept-Encoding"
@@ -435,12 +435,12 @@ def test_precompressed_neighbours(start, root):
 
 def test_the_compression_middleware_still_compresses_the_rest(start, root):
     server = start("compression=1")
-    answer = get(server, "/text.txt", headers=[("Accept-Encoding", "gzip")])
-    assert gzip.decompress(answer.body) == (root / "text.txt").read_bytes() and answer.header("ETag").startswith("W/")
-    for tag in (answer.header("ETag"), answer.header("ETag").removeprefix("W/")):
+    response = get(server, "/text.txt", headers=[("Accept-Encoding", "gzip")])
+    assert gzip.decompress(response.body) == (root / "text.txt").read_bytes() and response.header("ETag").startswith("W/")
+    for tag in (response.header("ETag"), response.header("ETag").removeprefix("W/")):
         again = get(server, "/text.txt", headers=[("Accept-Encoding", "gzip"), ("If-None-Match", tag)])
         assert again.status == 304 and again.header("ETag") == tag
-        assert again.all("Vary") == answer.all("Vary") == ["Accept-Encoding"], "as the 200 (RFC 9110 section 15.4.5)"
+        assert again.all("Vary") == response.all("Vary") == ["Accept-Encoding"], "as the 200 (RFC 9110 section 15.4.5)"
 
 
 # --- directories' pages ---
@@ -835,11 +835,11 @@ def test_out_of_descriptors_is_503_and_passes(start, root):
         assert json.loads(refused.body)["rejected_no_descriptors"] == statuses.count(503)
         # Each 503 gave a descriptor back: the next look-up works.
         assert statuses.count(200) > 20
-        answer = connection.get("/text.txt")
-        if answer.status == 503:
-            assert answer.header("Retry-After") == "1"
-            answer = connection.get("/text.txt")
-        assert answer.status == 200
+        response = connection.get("/text.txt")
+        if response.status == 503:
+            assert response.header("Retry-After") == "1"
+            response = connection.get("/text.txt")
+        assert response.status == 200
 
 
 def test_too_many_look_ups_are_503(start, root):
@@ -918,11 +918,11 @@ def test_pipelined_requests_are_served_in_order(server, root):
     with server.connect() as connection:
         asked = [connection.start(name) for name in names]
         for name, one in zip(names, asked, strict=True):
-            answer = one.response()
-            if answer.status == 200:
-                assert answer.body == (root / (name[1:] or "index.html")).read_bytes()
+            response = one.response()
+            if response.status == 200:
+                assert response.body == (root / (name[1:] or "index.html")).read_bytes()
             else:
-                assert (name, answer.status) in [("/nothing", 404), ("/sub", 301)]
+                assert (name, response.status) in [("/nothing", 404), ("/sub", 301)]
 
 
 def test_a_stop_waits_for_downloads_and_not_for_look_ups(start, root):
@@ -991,8 +991,8 @@ def test_several_loops_serve_the_same(start, root):
         choose = random.Random(seed)
         while time.monotonic() < stop:
             name = choose.choice(["text.txt", "small.bin", "large.bin", "missing"])
-            answer = get(server, "/" + name)
-            assert answer.status == 404 or answer.body in (root / name).read_bytes() or name == "text.txt"
+            response = get(server, "/" + name)
+            assert response.status == 404 or response.body in (root / name).read_bytes() or name == "text.txt"
 
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
         futures = [pool.submit(ask, seed) for seed in range(6)]

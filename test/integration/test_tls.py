@@ -90,8 +90,8 @@ def test_httpx_and_http_client_keep_a_connection(site, pki):
     transport = httpx.Client(verify=pki.context(check=False))
     with transport as client:
         for _ in range(3):
-            answer = client.get(f"https://{HOST}:{site.tls[1]}/")
-            assert answer.status_code == 200 and answer.text == "Hello, World!"
+            response = client.get(f"https://{HOST}:{site.tls[1]}/")
+            assert response.status_code == 200 and response.text == "Hello, World!"
     assert site.counter("tls_handshakes") == 1
 
 
@@ -541,8 +541,8 @@ def test_a_drain_serves_what_runs_and_says_goodbye(https, pki):
         server.close_control()
         server.signal()
         assert idle.ended_with_notify()
-        answer = busy.response()
-        assert answer.text == "later" and answer.header("Connection") == "close"
+        response = busy.response()
+        assert response.text == "later" and response.header("Connection") == "close"
         assert busy.ended_with_notify()
     assert server.wait() == 0
 

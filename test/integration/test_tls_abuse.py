@@ -39,12 +39,12 @@ def alive(server, pki):
 def alive_again(server, pki):
     """With little time for a handshake a busy machine may need a second one."""
 
-    def answers():
+    def responses():
         with contextlib.suppress(Closed, OSError):  # ssl.SSLError is one
             alive(server, pki)
             return True
 
-    poll(answers, seconds=60)
+    poll(responses, seconds=60)
 
 
 def hello_bytes(server, pki, version=VERSIONS[-1]):
@@ -62,9 +62,9 @@ def test_plain_http_is_notified_that_this_is_https(https, pki, line):
     server = https()
     with Connection(server.tls) as client:
         client.send(line)
-        answer = client.response()
-        assert answer.status == 400 and answer.text == "This port speaks HTTPS.\n"
-        assert answer.header("Connection") == "close"
+        response = client.response()
+        assert response.status == 400 and response.text == "This port speaks HTTPS.\n"
+        assert response.header("Connection") == "close"
         client.assert_closed()
     server.wait_counter("rejected_tls_plain_http", 1)
     alive(server, pki)

@@ -41,14 +41,14 @@ def all_closed(server):
 
 def test_a_large_file_and_its_ranges(https, pki, data):
     with connect(https, pki) as connection:
-        answer = connection.get("/tls/files/large.bin")
-        assert answer.status == 200 and answer.body == data
-        tag = answer.header("ETag")
+        response = connection.get("/tls/files/large.bin")
+        assert response.status == 200 and response.body == data
+        tag = response.header("ETag")
         for text, part in (("bytes=0-0", data[:1]), ("bytes=16383-16384", data[16383:16385]), ("bytes=5000000-", data[5_000_000:]), ("bytes=-70000", data[-70000:])):
-            answer = connection.get("/tls/files/large.bin", [("Range", text)])
-            assert answer.status == 206 and answer.body == part, text
-        answer = connection.get("/tls/files/large.bin", [("Range", "bytes=1-3, 9000000-9200000")])
-        assert answer.status == 206 and data[1:4] in answer.body and data[9_000_000:9_200_001] in answer.body
+            response = connection.get("/tls/files/large.bin", [("Range", text)])
+            assert response.status == 206 and response.body == part, text
+        response = connection.get("/tls/files/large.bin", [("Range", "bytes=1-3, 9000000-9200000")])
+        assert response.status == 206 and data[1:4] in response.body and data[9_000_000:9_200_001] in response.body
         assert connection.get("/tls/files/large.bin", [("Range", f"bytes={SIZE}-")]).status == 416
         assert connection.get("/tls/files/large.bin", [("If-None-Match", tag)]).status == 304
         head = connection.get("/tls/files/large.bin", method="HEAD")
@@ -141,6 +141,6 @@ def test_a_multipart_upload(https, pki, data):
     body = b"--cut\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nsmall\r\n"
     body += b"--cut\r\nContent-Disposition: form-data; name=\"f\"; filename=\"x\"\r\n\r\n" + part + b"\r\n--cut--\r\n"
     with connect(https, pki) as client:
-        answer = client.get("/tls/form", [("Content-Type", "multipart/form-data; boundary=cut")], method="POST", body=body)
-        assert json.loads(answer.body) == {"bytes": len(part) + 5, "sum": sum(part) + sum(b"small"), "parts": 2}
+        response = client.get("/tls/form", [("Content-Type", "multipart/form-data; boundary=cut")], method="POST", body=body)
+        assert json.loads(response.body) == {"bytes": len(part) + 5, "sum": sum(part) + sum(b"small"), "parts": 2}
         assert client.get("/").status == 200

@@ -112,10 +112,10 @@ def test_everything_behind_it_arrives_too(https, pki, data, where):
 def test_ranges(https, pki, data):
     with connect(https, pki) as client:
         for text, part in (("bytes=0-0", data[:1]), ("bytes=16383-1000000", data[16383:1_000_001]), ("bytes=-70000", data[-70000:])):
-            answer = client.get("/tls/files/large.bin", [("Range", text)])
-            assert answer.status == 206 and answer.body == part, text
-        answer = client.get("/tls/files/large.bin", [("Range", "bytes=1-3, 1000000-1200000")])
-        assert answer.status == 206 and data[1:4] in answer.body and data[1_000_000:1_200_001] in answer.body
+            response = client.get("/tls/files/large.bin", [("Range", text)])
+            assert response.status == 206 and response.body == part, text
+        response = client.get("/tls/files/large.bin", [("Range", "bytes=1-3, 1000000-1200000")])
+        assert response.status == 206 and data[1:4] in response.body and data[1_000_000:1_200_001] in response.body
     expect_handed_over(https, 1)
 
 
@@ -298,8 +298,8 @@ def test_the_programs_have_the_option(serve, program, data, tmp_path):
     address = (HOST, port) if program == "performance_test" else server.address
     target = "/static/large.bin" if program == "performance_test" else "/large.bin"
 
-    def answer():
+    def response():
         with contextlib.suppress(OSError), TlsConnection(address, context) as client:
             return client.get(target).body
 
-    assert poll(answer) == data
+    assert poll(response) == data

@@ -55,7 +55,7 @@ class Packed(Raw):
 
 
 @pytest.mark.parametrize(
-    "target,offers,answer",
+    "target,offers,response",
     [
         ("/deflate", ["permessage-deflate"], "permessage-deflate; server_no_context_takeover; client_no_context_takeover"),
         ("/takeover", ["permessage-deflate; client_max_window_bits"], "permessage-deflate"),
@@ -67,12 +67,12 @@ class Packed(Raw):
         ("/default", ["permessage-deflate"], None),
     ],
 )
-def test_offers_are_accepted_or_declined(server, target, offers, answer):
+def test_offers_are_accepted_or_declined(server, target, offers, response):
     with Raw(server, target, [("Sec-WebSocket-Extensions", offer) for offer in offers]) as client:
         lines = [line for line in client.head.split("\r\n") if line.startswith("Sec-WebSocket-Extensions")]
-        assert lines == ([f"Sec-WebSocket-Extensions: {answer}"] if answer else [])
+        assert lines == ([f"Sec-WebSocket-Extensions: {response}"] if response else [])
         client.send(frame(TEXT, b"plain"))
-        if not answer:
+        if not response:
             client.expect(TEXT, b"plain")
 
 

@@ -67,9 +67,9 @@ def test_a_publisher_gets_its_own_only_if_it_is_asked_for(own_server):
 def test_limits_of_topics_and_subscriptions(own_server):
     before = own_server.counter("rejected_limit")
     with Raw(own_server, "/topic") as client:
-        for topic, answer in ((b"a", b"ok"), (b"a", b"ok"), (b"b", b"ok"), (b"c" * 20, b"ok"), (b"d", b"UVHTTP_E_LIMIT"),
+        for topic, response in ((b"a", b"ok"), (b"a", b"ok"), (b"b", b"ok"), (b"c" * 20, b"ok"), (b"d", b"UVHTTP_E_LIMIT"),
                               (b"", b"UVHTTP_E_INVALID"), (b"e" * 21, b"UVHTTP_E_INVALID")):
-            say(client, b"+" + topic, answer)
+            say(client, b"+" + topic, response)
         say(client, b"-b")
         say(client, b"+d")
     for _ in range(2):  # those of a connection that has gone are free again

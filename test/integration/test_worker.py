@@ -77,10 +77,10 @@ def test_a_full_backlog_is_503_with_retry_after(serve, tmp_path):
     asked += [connection.start(waits_for(tmp_path / "go")) for connection in connections[2:]]
     server.wait_counter("work_refused", 7)
     (tmp_path / "go").touch()
-    answers = [one.response() for one in asked]
-    refused = [answer for answer in answers if answer.status == 503]
+    responses = [one.response() for one in asked]
+    refused = [response for response in responses if response.status == 503]
     assert len(refused) == server.counter("rejected_work_full") == 7
-    assert all(answer.header("Retry-After") == "1" for answer in refused)
+    assert all(response.header("Retry-After") == "1" for response in refused)
     for connection in connections:
         assert connection.get("/w/wait").status == 200
         connection.close()
@@ -157,10 +157,10 @@ def visit(server, seed, faults):
                 time.sleep(chance.random() * 0.004)  # wherever it is then
                 connection.close()
                 continue
-            answer = asked.response()
-            assert answer.status == 200
+            response = asked.response()
+            assert response.status == 200
             if "stream" in target:
-                assert answer.body == letters(size)
+                assert response.body == letters(size)
             connection.close()
     except (AssertionError, Closed, OSError) as fault:
         faults.append(fault)

@@ -78,9 +78,9 @@ def main():
         (port,) = free_ports(1)
         command = [SERVER, "--listen", f"{HOST}:{port}", "--tls-static", WORK / "files"]
         with served(command, port, WORK / f"{engine}.server.log", engine), concurrent.futures.ThreadPoolExecutor(8) as pool:
-            answers = {path: pool.submit(ask, f"http://{HOST}:{port}{path}", wanted) for path, wanted in PAGES.items()}
-            for path, answer in answers.items():
-                bad, count = answer.result()
+            responses = {path: pool.submit(ask, f"http://{HOST}:{port}{path}", wanted) for path, wanted in PAGES.items()}
+            for path, response in responses.items():
+                bad, count = response.result()
                 good = good and not bad
                 print(f"{engine}: {path}: {count} notes, {len(bad) or 'none'} bad", flush=True)
                 for line in bad:

@@ -28,7 +28,7 @@ int sim_limiter_add(uvhttp_server_t *server, uvhttp_handler_cb handler, uint32_t
     loops = loop_count;
     full_at_ns = admitted = refused = served = 0;
     limiter = uvhttp_rate_limit(&(uvhttp_rate_limit_options_t){
-        .per_second = 1e9 / INTERVAL_NS, .burst = BURST, .by = UVHTTP_RATE_LIMIT_BY_ROUTE, .max_keys = 64});
+        .per_second = 1e9 / INTERVAL_NS, .burst = BURST, .by = UVHTTP_RATE_LIMIT_BY_ROUTE, .keys_max = 64});
     if (!limiter.run) return UVHTTP_E_NOMEM;
     uvhttp_group_t *group = uvhttp_group(server, "/limit");
     int modelled = uvhttp_group_use(group, (uvhttp_middleware_t){.run = ask_model});

@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
-MODES = {".h": ("c99", "c17", "c++17", "c++20"), ".hpp": ("c++20",)}
+MODES = {".h": ("c99", "c11", "c17", "c++17", "c++20"), ".hpp": ("c++20",)}
 
 
 def headers(include):

@@ -28,6 +28,8 @@ BANNED = {
 }  # fmt: skip
 CALL = re.compile(r"(?<![\w.>])(" + "|".join(BANNED) + r")\s*\(")
 LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+# The declaration of a public function says which thread may call it (types.h).
+EXPORTED = re.compile(r"^UVHTTP_EXPORT\s+(?!UVHTTP_(?:ANY|OWNER|LOOP|WORKER|SETUP|BLOCKING)_THREAD\b|UVHTTP_IN_COROUTINE\b)", re.M)
 # In C++, sleep is uvhttp::sleep, which does not block.
 # The one place where plain allocation is right: the default behind the allocator hook.
 ALLOCATOR = "src/base/alloc.c"
@@ -46,6 +48,9 @@ def check_file(path, text):
     for number, line in enumerate(lines, 1):
         if LEFTOVER.search(line):
             problems.append(f"{path}:{number}: finish it, or write an issue: {line.strip()}")
+    for match in EXPORTED.finditer(text) if path.startswith("include/") else ():
+        number = text.count("\n", 0, match.start()) + 1
+        problems.append(f"{path}:{number}: UVHTTP_EXPORT is followed by the thread that may call the function, such as UVHTTP_ANY_THREAD")
     if in_library:
         for number, line in enumerate(code_lines(text), 1):
             for name in CALL.findall(line):

@@ -195,6 +195,12 @@ class NamesTest(unittest.TestCase):
 
 
 class StyleTest(unittest.TestCase):
+    def test_a_public_function_names_its_thread(self):
+        head = "/* Owns: a. */\n"
+        self.assertEqual(check_style.check_file("include/uvhttp/a.h", head + "UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_a(void);\n"), [])
+        (problem,) = check_style.check_file("include/uvhttp/a.h", head + "UVHTTP_EXPORT int uvhttp_a(void);\n")
+        self.assertIn("include/uvhttp/a.h:2: ", problem)
+
     def test_good_file_passes(self):
         self.assertEqual(check_style.check_file("src/io/a.c", "/* Owns: a. */\nint f(void) { return pool->free(x); }\n"), [])
 

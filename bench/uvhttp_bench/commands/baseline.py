@@ -132,7 +132,7 @@ def _measured(args: argparse.Namespace, baseline: Sequence[Record]) -> list[Reco
         if record.test_scenario.loop == "closed":
             first.setdefault(record.test_scenario.name, record)
     todo = [
-        session.Turn(scenario, first[scenario.name].test_scenario.duration, args.repeats)
+        session.ScenarioRun(scenario, first[scenario.name].test_scenario.duration, args.repeats)
         for scenario in catalog.choose(args.scenario)
         if scenario.name in first
     ]

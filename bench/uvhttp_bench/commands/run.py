@@ -89,7 +89,7 @@ def _run(args: argparse.Namespace, several: fanned.Fanned | None) -> int:
     chosen = catalog.under_each(catalog.choose(args.scenario or (["all"] if args.quick else [])), args.congestion_control)
     if args.rate is not None:
         chosen = [catalog.at_rate(scenario, args.rate) for scenario in chosen]
-    todo = session.turns(chosen, args.quick, args.seconds, args.repeats, args.extended_seconds)
+    todo = session.scenario_runs(chosen, args.quick, args.seconds, args.repeats, args.extended_seconds)
     if not todo:
         raise UsageError("--quick leaves out all of these scenarios: ask for them without it")
     check_tree(args.allow_dirty or args.quick)
@@ -107,10 +107,10 @@ def _run(args: argparse.Namespace, several: fanned.Fanned | None) -> int:
             plans[load.name] = measure.plan_for(target, load, cpus, limit, "run", name, args.warm_up)
         return plans[load.name]
 
-    for turn in todo:  # what is missing is said before anything has taken time
-        plan_of(turn.scenario)
+    for planned in todo:  # what is missing is said before anything has taken time
+        plan_of(planned.scenario)
     kept: list[Record] = []
-    with database.opened(args.database) as store, Steps(sum(turn.repeats for turn in todo)) as steps:
+    with database.opened(args.database) as store, Steps(sum(planned.repeats for planned in todo)) as steps:
         try:
             session.execute(todo, plan_of, store, args.results, steps.begin, steps.done, kept.append)
         except KeyboardInterrupt:

@@ -13,7 +13,7 @@ from uvhttp_bench.model.self_check import SelfCheck, outcome
 from uvhttp_bench.output import self_check_table, tables
 from uvhttp_bench.output.progress import Steps
 from uvhttp_bench.scenarios import catalog
-from uvhttp_bench.self_check import Checker, Options, turns
+from uvhttp_bench.self_check import Checker, Options, schedule
 from uvhttp_bench.targets.base import workspace
 
 HELP = "can compare be believed: a build beside itself, and beside itself slowed by a known part"
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     options = _options(args)
     check_tree(args.allow_dirty)
     allow_many_files()
-    todo = turns(options.same, options.slowed)
+    todo = schedule(options.same, options.slowed)
     with workspace() as made, Steps(len(todo)) as steps:
         checker = Checker(options, made, steps.say)
         check = checker.begin()

@@ -54,8 +54,8 @@ def run(args: argparse.Namespace) -> int:
     scenario = replace(chosen[0], raw_name=f"soak_{chosen[0].name}")
     with database.opened(args.database) as store, Steps(1) as steps:
         steps.say(f"{scenario.name}: {args.minutes:g} minutes")
-        turn = session.Turn(scenario, args.minutes * 60, 1)
-        session.execute([turn], lambda _: plan, store, args.results, steps.begin, steps.done, kept.append)
+        planned = session.ScenarioRun(scenario, args.minutes * 60, 1)
+        session.execute([planned], lambda _: plan, store, args.results, steps.begin, steps.done, kept.append)
     if not kept:
         raise BenchError(f"{scenario.name}: the server does not have it")
     return show(args.format, kept[0])
@@ -99,8 +99,8 @@ def mixed(args: argparse.Namespace) -> int:
 
 
 def show(form: str, record: Record) -> int:
-    told = [f"{c.name}: {c.detail}" for c in record.checks if not c.passed]
-    tables.show(form, soak_page.HEADS, [soak_page.row(record)], record, [*told, f"session {record.session}"])
+    failed = [f"{c.name}: {c.detail}" for c in record.checks if not c.passed]
+    tables.show(form, soak_page.HEADS, [soak_page.row(record)], record, [*failed, f"session {record.session}"])
     if soak_page.grows(record):
         return REGRESSION
     code = exit_code([record])

@@ -35,15 +35,15 @@ def run(args: argparse.Namespace) -> int:
     else:
         check = gates.build(gates.configuration_of(info))
         state = environment.GOOD if check.passed else environment.BAD
-        mend = "" if check.passed else "./dev build"
-        points.append(environment.Point("server", state, check.detail, "performance_test is what is measured", mend))
+        fix = "" if check.passed else "./dev build"
+        points.append(environment.Point("server", state, check.detail, "performance_test is what is measured", fix))
         options = standard.configuration(gates.configuration_of(info))
-        state, mend = (environment.GOOD, "") if options.passed else (environment.WARNING, "cmake --preset standard")
+        state, fix = (environment.GOOD, "") if options.passed else (environment.WARNING, "cmake --preset standard")
         points.append(
-            environment.Point("server's options", state, options.detail, "the standard's configuration has both", mend)
+            environment.Point("server's options", state, options.detail, "the standard's configuration has both", fix)
         )
     heads = ("point", "state", "value", "what it means", "how to mend it")
-    rows = [(p.name, p.state, p.value, p.meaning, p.mend) for p in points]
+    rows = [(p.name, p.state, p.value, p.meaning, p.fix) for p in points]
     notes = [
         f"{captured.os}, {captured.kernel}, {captured.cpu}, {captured.cores} cores, {captured.memory}, "
         f"{captured.virtualization}; environment {captured.hash}"

@@ -23,11 +23,11 @@ def run(args: argparse.Namespace) -> int:
     rows, notes = [], []
     for path in files:
         found = collection.load(path)
-        told = audit.verify(found, str(path))
-        notes += [*told, *(f"left out: {line}" for line in audit.left_lines(found))]
+        notes_of_file = audit.verify(found, str(path))
+        notes += [*notes_of_file, *(f"left out: {line}" for line in audit.left_lines(found))]
         if found.because:
             notes.append(f"{path.name}: because {found.because}")
-        rows.append((str(path), str(len(found.records)), str(len(found.left)), "in part" if told else "all"))
+        rows.append((str(path), str(len(found.records)), str(len(found.left)), "in part" if notes_of_file else "all"))
     heads = ("file", "records", "left out", "checked")
     tables.show(args.format, heads, rows, [dict(zip(heads, row, strict=True)) for row in rows], notes)
     return FINE

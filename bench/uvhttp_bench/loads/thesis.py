@@ -15,11 +15,11 @@ from uvhttp_bench.loads.base import Job, Outcome
 from uvhttp_bench.loads.wrk import Wrk
 from uvhttp_bench.model.experiment import Measurement
 from uvhttp_bench.model.record import Results
-from uvhttp_bench.monitor import Watch, placement
+from uvhttp_bench.monitor import Sampler, placement
 from uvhttp_bench.processes import Processes
 from uvhttp_bench.scenarios.catalog import Scenario, choose
 from uvhttp_bench.scenarios.thesis import Workload
-from uvhttp_bench.targets.base import Answer, Running, Target, Workspace, ask, serve
+from uvhttp_bench.targets.base import Response, Running, Target, Workspace, ask, serve
 
 COUNT_DIGITS_MAX = 12
 SETTLE_SECONDS_MAX = 30.0
@@ -61,9 +61,9 @@ class Log:
     restless: list[str] = field(default_factory=list)
 
 
-def verify(results: Results, workload: Workload, answer: Answer, connections: int) -> None:
+def verify(results: Results, workload: Workload, response: Response, connections: int) -> None:
     """A figure is only as good as the responses behind it."""
-    if answer.bytes_total is None:
+    if response.bytes_total is None:
         raise Void("its answers say no length")
     if results.total_requests == 0:
         raise Void("no request came to an end")
@@ -71,10 +71,10 @@ def verify(results: Results, workload: Workload, answer: Answer, connections: in
         raise Void(f"{results.errors.total} errors, {results.errors.status} of them answers of another status")
     # The count grows by digits, which its Content-Length counts too.
     slack = COUNT_DIGITS_MAX + 1 if workload.name == "count" else 0
-    low = results.total_requests * (answer.bytes_total - slack)
-    high = (results.total_requests + connections) * (answer.bytes_total + slack)
+    low = results.total_requests * (response.bytes_total - slack)
+    high = (results.total_requests + connections) * (response.bytes_total + slack)
     if not low <= results.bytes_received <= high:
-        raise Void(f"{results.bytes_received} bytes are not {results.total_requests} answers of {answer.bytes_total} bytes")
+        raise Void(f"{results.bytes_received} bytes are not {results.total_requests} answers of {response.bytes_total} bytes")
     if (results.latency_avg_ms or 0) < 1000 * workload.wait_seconds * 0.99:
         raise Void(f"mean latency {results.latency_avg_ms:.1f} ms is below the wait itself")
 
@@ -113,27 +113,27 @@ def measure_route(
     path = workload.path + contender.modes[mode]
     settle(running, idle)
     try:
-        answer = ask("http", running.port("http"), path)
+        response = ask("http", running.port("http"), path)
     except (OSError, HTTPException) as error:
         raise Void(f"{contender.name} {path}: {error or type(error).__name__}") from error
-    if answer.status == 404:
+    if response.status == 404:
         line = f"{contender.name} has no {path}"
         if line not in log.skipped:
             log.skipped.append(line)
         return
-    if answer.status != 200 or not re.fullmatch(workload.body_pattern, answer.body.decode("latin-1")):
-        raise Void(f"{contender.name} {path} answers {answer.status} {answer.body[:40]!r}")
+    if response.status != 200 or not re.fullmatch(workload.body_pattern, response.body.decode("latin-1")):
+        raise Void(f"{contender.name} {path} answers {response.status} {response.body[:40]!r}")
     if contender.warmup_seconds > 0:
         Wrk().run(_job(plan, running, path, contender.warmup_seconds))
         settle(running, idle)
-    watch = Watch(Processes(running.pid), (*plan.server_cpus, *plan.generator_cpus)).start()
+    sampler = Sampler(Processes(running.pid), (*plan.server_cpus, *plan.generator_cpus)).start()
     try:
         with network.Observer(running.port("http")) as seen:
             outcome: Outcome = Wrk().run(_job(plan, running, path, plan.seconds))
     except BaseException:
-        watch.cancel()
+        sampler.cancel()
         raise
-    usage = watch.stop()
+    usage = sampler.stop()
     results = outcome.results
     if not running.alive():
         raise Void(f"{contender.name} has ended: {running.log_tail()}")
@@ -146,7 +146,7 @@ def measure_route(
         for check in alike:
             if not check.passed and check.takes:
                 raise Void(check.detail)
-        verify(results, workload, answer, plan.connections)
+        verify(results, workload, response, plan.connections)
     except Void as why:
         raise Void(f"{contender.name} {path}, round {number}: {why}") from None
     # With fewer workers than connections most requests never come to an end: there the law says nothing.

@@ -152,11 +152,11 @@ def _panel(panel: Panel, scale: _Scale, x0: float, x1: float, y: float) -> str:
 
 def _ratio_axis(scale: _Scale, y: float) -> str:
     """1 in any case, and whatever else has space."""
-    taken = [scale(1)]
+    used = [scale(1)]
     body = _text(scale(1), y + 15, "1", "q", "middle")
     for tick in RATIO_TICKS:
-        if scale.low <= tick <= scale.high and all(abs(scale(tick) - place) > TICK_ROOM for place in taken):
-            taken.append(scale(tick))
+        if scale.low <= tick <= scale.high and all(abs(scale(tick) - place) > TICK_ROOM for place in used):
+            used.append(scale(tick))
             body += _text(scale(tick), y + 15, f"{tick:g}", "q", "middle")
     return body
 

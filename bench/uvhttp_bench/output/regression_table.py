@@ -45,10 +45,10 @@ def _lines(items: Sequence[NotJudged], words: str) -> list[str]:
 
 def notes(found: Judgement, baseline: Record) -> list[str]:
     regressed = list(dict.fromkeys(v.scenario for v in found.verdicts if v.verdict == verdict.REGRESSED))
-    told = [*_lines(found.not_judged, "not judged"), *_lines(found.unstable, "inconclusive")]
+    lines = [*_lines(found.not_judged, "not judged"), *_lines(found.unstable, "inconclusive")]
     if regressed:
         options = " ".join(f"--scenario {name}" for name in regressed)
         revision = baseline.configuration.revision[:12] or "REVISION"
-        told.append(f"the days differ too; to be sure: uvhttp-bench compare {revision} . {options}")
-        told.append(f"to find the commit: uvhttp-bench bisect {revision} HEAD --scenario {regressed[0]}")
-    return told
+        lines.append(f"the days differ too; to be sure: uvhttp-bench compare {revision} . {options}")
+        lines.append(f"to find the commit: uvhttp-bench bisect {revision} HEAD --scenario {regressed[0]}")
+    return lines

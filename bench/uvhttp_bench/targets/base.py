@@ -113,7 +113,7 @@ def free_ports() -> Ports:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     status: int
     body: bytes
     bytes_total: int | None  # of head and body, as they came; None: not known, in chunks and over HTTP/2
@@ -135,7 +135,7 @@ def send_request(
 
 def ask(
     scheme: str, port: int, path: str, method: str = "GET", body: bytes = b"", headers: Sequence[tuple[str, str]] = ()
-) -> Answer:
+) -> Response:
     """One request as wrk would send it. Any certificate will do: it is the one made for this run."""
     connection = HTTPConnection(HOST, port, timeout=30)
     if scheme == "https":
@@ -150,7 +150,7 @@ def ask(
         connection.close()
     head = len(f"HTTP/1.1 {response.status} {response.reason}\r\n\r\n".encode())
     head += sum(len(f"{name}: {value}\r\n".encode()) for name, value in response.getheaders())
-    return Answer(response.status, content, None if response.chunked else head + len(content))
+    return Response(response.status, content, None if response.chunked else head + len(content))
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ def end(process: "subprocess.Popen[bytes]", seconds: float = STOP_SECONDS) -> No
     process.wait()
 
 
-def ask_scenario(running: Running, scenario: Scenario) -> Answer:
+def ask_scenario(running: Running, scenario: Scenario) -> Response:
     scheme = "https" if scenario.scheme == "https" else "http"
     port, method, body = running.port(scheme), scenario.method, scenario.request_body
     if not scenario.http2:
@@ -240,10 +240,10 @@ def ask_scenario(running: Running, scenario: Scenario) -> Answer:
     from uvhttp_bench import http2  # not at the top: --help works without PyPI's h2
 
     status, content = http2.ask(HOST, port, scheme, scenario.path, method, body, scenario.headers)
-    return Answer(status, content, None)
+    return Response(status, content, None)
 
 
-def probe(running: Running, scenario: Scenario, name: str) -> Answer:
+def probe(running: Running, scenario: Scenario, name: str) -> Response:
     """One answer, as it arrives."""
     try:
         return ask_scenario(running, scenario)

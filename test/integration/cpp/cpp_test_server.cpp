@@ -126,7 +126,7 @@ static task<response> literal(request &) {
 
 /* Shared by all responses; the sizes are of what is in memory, and of what is a file. */
 static response made_once(request &req) {
-    static const uvhttp::content small("made once"), large(std::string(100000, 'c'));
+    static const uvhttp::shared_body small("made once"), large(std::string(100000, 'c'));
     return {200, "text/plain", req.query_param("large") ? large : small};
 }
 
@@ -432,9 +432,9 @@ static void add_responses(uvhttp::server &server) {
     server.get("/buffer", [](request &req) {
         char text[64];
         std::snprintf(text, sizeof text, "from a buffer on the stack %d", static_cast<int>(req.method()));
-        return uvhttp::answer(200, "text/plain", text);
+        return uvhttp::response(200, "text/plain", text);
     });
-    server.any("/echo", [](request &req) { return uvhttp::answer(200, "text/plain", req.body()); });
+    server.any("/echo", [](request &req) { return uvhttp::response(200, "text/plain", req.body()); });
     server.get("/reply",
                [](request &req, reply &answer) { answer.header("X-Host", "h").send(201, "a/b", req.path()); });
     server.get("/empty", [](request &) { return uvhttp::empty(204); });

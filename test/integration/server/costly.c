@@ -55,8 +55,8 @@ void add_costly_routes(uvhttp_server_t *server) {
     uvhttp_get(server, "/costly/fields", fields, NULL);
     uvhttp_post(server, "/costly/form", form, NULL);
     uvhttp_route_use(uvhttp_get(server, "/costly/address", limited, NULL),
-                     uvhttp_rate_limit(&(uvhttp_rate_limit_options_t){.per_second = 100, .max_keys = 1000}));
+                     uvhttp_rate_limit(&(uvhttp_rate_limit_options_t){.per_second = 100, .keys_max = 1000}));
     uvhttp_route_use(uvhttp_get(server, "/costly/key", limited, NULL),
                      uvhttp_rate_limit(&(uvhttp_rate_limit_options_t){
-                         .per_second = 100, .max_keys = 1000, .by = UVHTTP_RATE_LIMIT_BY_HEADER, .header = "X-Key"}));
+                         .per_second = 100, .keys_max = 1000, .by = UVHTTP_RATE_LIMIT_BY_HEADER, .header = "X-Key"}));
 }

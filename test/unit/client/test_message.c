@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 #include <string.h>
+#include <uvhttp/str.h>
 
 #include "base/str.h"
 #include "client/connect.h"
@@ -75,6 +76,16 @@ static void test_urls_that_could_be_read_differently_are_refused(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (uvhttp__client_url_parse(uvhttp__str_from(bad[i]), &url) != UVHTTP_E_ADDRESS) fail_msg("%s", bad[i]);
     assert_int_equal(uvhttp__client_url_parse(UVHTTP__STR("https://a/"), &url), UVHTTP_E_UNSUPPORTED);
+}
+
+static void test_what_belongs_to_one_connection_is_not_passed_on(void **state) {
+    (void)state;
+    assert_true(uvhttp_field_is_hop_by_hop(uvhttp_str("Transfer-Encoding")));
+    assert_true(uvhttp_field_is_hop_by_hop(uvhttp_str("te")));
+    assert_true(uvhttp_field_is_hop_by_hop(uvhttp_str("CONTENT-LENGTH")));
+    assert_false(uvhttp_field_is_hop_by_hop(uvhttp_str("Content-Type")));
+    assert_false(uvhttp_field_is_hop_by_hop(uvhttp_str("t")));
+    assert_false(uvhttp_field_is_hop_by_hop((uvhttp_str_t){NULL, 0}));
 }
 
 static void test_a_url_names_no_unix_socket(void **state) {
@@ -162,7 +173,7 @@ static void test_fields_that_frame_or_break_the_message_are_refused(void **state
 
 int main(void) {
     return RUN_TESTS(test_urls_name_an_address_and_a_target, test_urls_that_could_be_read_differently_are_refused,
-                     test_a_url_names_no_unix_socket, test_an_address_has_a_limit,
-                     test_a_head_has_the_fields_that_were_given,
+                     test_what_belongs_to_one_connection_is_not_passed_on, test_a_url_names_no_unix_socket,
+                     test_an_address_has_a_limit, test_a_head_has_the_fields_that_were_given,
                      test_fields_that_frame_or_break_the_message_are_refused);
 }

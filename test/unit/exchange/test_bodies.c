@@ -26,10 +26,10 @@ static void send_large_static(uvhttp_request_t *req, uvhttp_response_t *res, voi
 
 static void expect_response(int fd, const char *request, size_t size, char first) {
     client_send_text(fd, request);
-    client_response_t *answer = client_read(fd);
-    assert_int_equal(answer->status, 200);
-    assert_int_equal(strlen(answer->body), size);
-    assert_int_equal(answer->body[0], first);
+    client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, 200);
+    assert_int_equal(strlen(response->body), size);
+    assert_int_equal(response->body[0], first);
 }
 
 /* The exchange of the first request serves the second, too. */

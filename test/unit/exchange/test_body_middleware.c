@@ -80,9 +80,9 @@ static void expect_line(int fd, const char *line) {
 }
 
 static void expect_response(int fd, int status, const char *body) {
-    const client_response_t *answer = client_read(fd);
-    assert_int_equal(answer->status, status);
-    assert_string_equal(answer->body, body);
+    const client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, status);
+    assert_string_equal(response->body, body);
 }
 
 /* The 401 comes while most of the body has not been sent, and nothing of what is sent then is kept. */

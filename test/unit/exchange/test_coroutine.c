@@ -96,9 +96,9 @@ static void responds_early(uvhttp_request_t *req, uvhttp_response_t *res, void *
 static void test_a_response_leaves_when_the_handler_has_returned(void **state) {
     serving_t *serving = *state;
     int fd = begin_and_ask(serving, GET("/early"), "/early", responds_early);
-    client_response_t *answer = client_read(fd);
-    assert_int_equal(answer->status, 201);
-    assert_string_equal(answer->body, "late");
+    client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, 201);
+    assert_string_equal(response->body, "late");
     close(fd);
 }
 
@@ -280,9 +280,9 @@ static const char *ask_proxy(serving_t *serving, const char *host, bool with_por
     if (with_port) snprintf(port, sizeof port, ":%u", serving->port);
     snprintf(request, sizeof request, "GET /proxy HTTP/1.1\r\nHost: a\r\nX-To: %s%s\r\n\r\n", host, port);
     int fd = client_ask(serving, request);
-    client_response_t *answer = client_read(fd);
+    client_response_t *response = client_read(fd);
     close(fd);
-    return answer->body;
+    return response->body;
 }
 
 static void test_a_request_to_another_server(void **state) {
@@ -454,9 +454,9 @@ static void test_too_many_get_a_503_and_it_recovers(void **state) {
     for (int i = 0; i < 3; i++) fds[i] = client_ask(serving, GET("/hold"));
     WAIT_UNTIL(reached == 3);
     int fd = client_ask(serving, GET("/hold"));
-    client_response_t *answer = client_read(fd);
-    assert_int_equal(answer->status, 503);
-    assert_non_null(strstr(answer->text, "Retry-After: 1\r\n"));
+    client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, 503);
+    assert_non_null(strstr(response->text, "Retry-After: 1\r\n"));
     gate = false;
     for (int i = 0; i < 3; i++) {
         assert_int_equal(client_read(fds[i])->status, 200);

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <uvhttp.h>
 
-static void answer(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void respond(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     uvhttp_response_text(res, 200, "");
 }
@@ -13,7 +13,7 @@ static void test_a_route_that_asks_for_one_is_refused(void **state) {
     (void)state;
     uvhttp_server_t *server = uvhttp_server_new(NULL);
     assert_non_null(server);
-    assert_null(uvhttp_route(server, UVHTTP_GET, "/wait", answer, NULL, UVHTTP_EXEC_COROUTINE));
+    assert_null(uvhttp_route(server, UVHTTP_GET, "/wait", respond, NULL, UVHTTP_EXEC_COROUTINE));
     assert_int_equal(uvhttp_server_listen(server, "127.0.0.1:0", NULL), UVHTTP_E_UNSUPPORTED);
     assert_non_null(
         strstr(uvhttp_server_error_text(server), "GET /wait: UVHTTP_EXEC_COROUTINE (BUILD_WITH_COROUTINES): "));

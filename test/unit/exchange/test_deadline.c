@@ -46,12 +46,12 @@ static void test_the_time_of_a_pause_does_not_count(void **state) {
     WAIT_UNTIL(seen.bytes == 5);
     struct pollfd refused = {.fd = fd, .events = POLLIN};
     if (poll(&refused, 1, 1300) == 0) (void)send(fd, "6", 1, MSG_NOSIGNAL); /* the clock is looked at once a second */
-    client_response_t *answer = client_read(fd);
+    client_response_t *response = client_read(fd);
     uint64_t took_ns = uvhttp__clock_ns() - resumed_ns;
-    if (answer->status == 408) /* a machine that stood still for what is left of the time, from the resume on */
+    if (response->status == 408) /* a machine that stood still for what is left of the time, from the resume on */
         assert_true(took_ns >= UINT64_C(1900000000));
     else
-        assert_consumed(answer, "123456", 6);
+        assert_consumed(response, "123456", 6);
     uvhttp_deferred_release(seen.deferred);
     close(fd);
 }
@@ -66,9 +66,9 @@ static void test_a_pause_without_end_is_503_if_the_route_says_so(void **state) {
         atomic_store(&seen.defer, defer);
         atomic_store(&seen.pause_at_first, true);
         int fd = client_ask(serving, HEAD("Content-Length: 6\r\n") "1");
-        client_response_t *answer = client_read(fd);
-        assert_int_equal(answer->status, 503);
-        assert_string_equal(answer->body, "the response was not ready in time\n");
+        client_response_t *response = client_read(fd);
+        assert_int_equal(response->status, 503);
+        assert_string_equal(response->body, "the response was not ready in time\n");
         client_expect_end(fd);
         close(fd);
         assert_int_equal(seen.ends, 1);

@@ -76,10 +76,10 @@ static void test_another_thread_responds(void **state) {
     assert_int_equal(uvhttp_deferred_text(deferred, 200, "again"), UVHTTP_E_STATE);
     assert_int_equal(uvhttp_deferred_json(deferred, 200, "{}"), UVHTTP_E_STATE);
     uvhttp_deferred_release(deferred);
-    client_response_t *answer = client_read(fd);
-    assert_int_equal(answer->status, 201);
-    assert_string_equal(answer->body, "made");
-    assert_non_null(strstr(answer->text, "X-From: afar\r\n"));
+    client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, 201);
+    assert_string_equal(response->body, "made");
+    assert_non_null(strstr(response->text, "X-From: afar\r\n"));
     /* The connection continues. */
     client_send_text(fd, GET("/nowhere"));
     client_read_last(fd, 404);
@@ -230,9 +230,9 @@ static void test_run_streams_piece_by_piece(void **state) {
     assert_int_equal(uvhttp_deferred_run(deferred, stream_write, (void *)"two"), UVHTTP_OK);
     assert_int_equal(uvhttp_deferred_run(deferred, stream_end, NULL), UVHTTP_OK);
     uvhttp_deferred_release(deferred);
-    client_response_t *answer = client_read(fd);
-    assert_int_equal(answer->status, 200);
-    assert_string_equal(answer->body, "4\r\none \r\n3\r\ntwo\r\n0\r\n\r\n");
+    client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, 200);
+    assert_string_equal(response->body, "4\r\none \r\n3\r\ntwo\r\n0\r\n\r\n");
     close(fd);
     WAIT_UNTIL(dones_ok == 1);
 }
@@ -242,8 +242,8 @@ static void test_a_stream_that_is_given_up_is_cut_off(void **state) {
     int fd = begin_and_take(state, &deferred);
     assert_int_equal(uvhttp_deferred_run(deferred, stream_begin, NULL), UVHTTP_OK);
     uvhttp_deferred_release(deferred);
-    client_response_t *answer = client_read(fd);
-    assert_null(strstr(answer->body, "0\r\n\r\n"));
+    client_response_t *response = client_read(fd);
+    assert_null(strstr(response->body, "0\r\n\r\n"));
     close(fd);
     WAIT_UNTIL(dones_aborted == 1);
 }
@@ -257,8 +257,8 @@ static void test_a_drain_waits_for_the_response(void **state) {
     uvhttp_server_stop(serving->server);
     assert_int_equal(uvhttp_deferred_text(deferred, 200, "at last"), UVHTTP_OK);
     uvhttp_deferred_release(deferred);
-    client_response_t *answer = client_read(fd);
-    assert_string_equal(answer->body, "at last");
+    client_response_t *response = client_read(fd);
+    assert_string_equal(response->body, "at last");
     client_expect_end(fd);
     close(fd);
     serving_join(serving);

@@ -115,6 +115,22 @@ static void save_body(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
     uvhttp_response_text(res, status == 0 ? 200 : uvhttp_error_http_status(status), text);
 }
 
+static atomic_uint_fast64_t written; /* what the last call of continue_body has said */
+
+/* Appends the body to "part". */
+static void continue_body(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    uint64_t size = 99;
+    progress_t progress = {.grows = true};
+    const uvhttp_save_options_t options = {.on_progress = on_progress, .user = &progress};
+    int fd = openat(seen.directory, "part", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    int status = fd < 0 ? UVHTTP_E_IO : uvhttp_request_write_body(req, fd, &options, &size);
+    if (fd >= 0) close(fd);
+    atomic_store(&written, size);
+    atomic_store(&seen.status, status);
+    uvhttp_response_text(res, status == 0 ? 200 : uvhttp_error_http_status(status), uvhttp_error_name(status));
+}
+
 static serving_t *start_with(void **state, uvhttp_form_limits_t limits) {
     static const uvhttp_route_options_t live = {.stream_body = true, .live_body = true};
     static const uvhttp_route_options_t spooled = {.stream_body = true};
@@ -126,6 +142,8 @@ static serving_t *start_with(void **state, uvhttp_form_limits_t limits) {
                          &live);
     uvhttp_route(serving->server, UVHTTP_POST, "/whole", save_form, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route_options(uvhttp_route(serving->server, UVHTTP_PUT, "/body", save_body, "it.bin", UVHTTP_EXEC_WORKER),
+                         &live);
+    uvhttp_route_options(uvhttp_route(serving->server, UVHTTP_PUT, "/part", continue_body, NULL, UVHTTP_EXEC_WORKER),
                          &live);
     uvhttp_route_options(uvhttp_route(serving->server, UVHTTP_POST, "/spooled", save_form, NULL, UVHTTP_EXEC_WORKER),
                          &spooled);
@@ -156,9 +174,9 @@ static const client_response_t *ask(serving_t *serving, const char *path, const 
     send_head(fd, path, strlen(body));
     if (cut > 0) client_send_text(fd, first);
     client_send_text(fd, body + cut);
-    const client_response_t *answer = client_read(fd);
+    const client_response_t *response = client_read(fd);
     close(fd);
-    return answer;
+    return response;
 }
 
 static void expect_file(const char *name, const char *content, size_t size) {
@@ -179,9 +197,9 @@ static const char whole[] = FIELD("title", "green tea") FILE_HEAD("file", "../..
 static void test_fields_are_reported_and_files_are_on_disk_wherever_the_body_is_cut(void **state) {
     serving_t *serving = start(state);
     for (size_t cut = 0; cut < sizeof whole; cut += 7) {
-        const client_response_t *answer = ask(serving, cut % 2 ? "/spooled" : "/form", whole, cut);
-        assert_int_equal(answer->status, 200);
-        assert_string_equal(answer->body, "title=green tea;=;file:a.txt:5;file:a-1.txt:6;none:-:0;empty:b.txt:0;");
+        const client_response_t *response = ask(serving, cut % 2 ? "/spooled" : "/form", whole, cut);
+        assert_int_equal(response->status, 200);
+        assert_string_equal(response->body, "title=green tea;=;file:a.txt:5;file:a-1.txt:6;none:-:0;empty:b.txt:0;");
         expect_file("a.txt", "first", 5);
         expect_file("a-1.txt", "second", 6);
         expect_file("b.txt", "", 0);
@@ -277,9 +295,9 @@ static void test_what_is_malformed_or_beyond_a_limit_leaves_nothing(void **state
     serving_t *serving = start_with(state, (uvhttp_form_limits_t){.part_size_max = 8, .field_count_max = 3});
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int spooled = 0; spooled < 2; spooled++) {
-            const client_response_t *answer = ask(serving, spooled ? "/spooled" : "/form", cases[i].body, 0);
-            assert_int_equal(answer->status, cases[i].status);
-            assert_string_equal(answer->body, cases[i].code);
+            const client_response_t *response = ask(serving, spooled ? "/spooled" : "/form", cases[i].body, 0);
+            assert_int_equal(response->status, cases[i].status);
+            assert_string_equal(response->body, cases[i].code);
         }
     }
     assert_int_equal(seen_end(), 0);
@@ -288,9 +306,9 @@ static void test_what_is_malformed_or_beyond_a_limit_leaves_nothing(void **state
 static void test_the_name_of_a_file_that_was_removed_is_another_uploads(void **state) {
     serving_t *serving = start_with(state, (uvhttp_form_limits_t){.part_size_max = 8});
     atomic_store(&taken_over, "b.txt");
-    const client_response_t *answer =
+    const client_response_t *response =
         ask(serving, "/form", FILE_HEAD("f", "a.txt") "abc\r\n" FILE_HEAD("g", "b.txt") "123456789\r\n--b--", 0);
-    assert_int_equal(answer->status, 413);
+    assert_int_equal(response->status, 413);
     assert_null(atomic_load(&taken_over));
     assert_int_equal(seen_end(), 1);
 }
@@ -308,6 +326,24 @@ static void test_a_client_that_goes_leaves_nothing(void **state) {
     assert_int_equal(seen_end(), 0);
 }
 
+/* An upload is interrupted, and the next one continues it. */
+static void test_what_arrived_of_a_body_stays_and_can_be_continued(void **state) {
+    serving_t *serving = start(state);
+    atomic_store(&received_now, 0);
+    int fd = client_ask(serving, "PUT /part HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\n\r\nfirst ");
+    WAIT_UNTIL(atomic_load(&received_now) == 6);
+    close(fd);
+    WAIT_UNTIL(atomic_load(&seen.status) != 99);
+    assert_true(atomic_load(&seen.status) == UVHTTP_E_ABORTED ||
+                atomic_load(&seen.status) == UVHTTP_E_HTTP_BODY_INCOMPLETE);
+    assert_int_equal(atomic_load(&written), 6);
+    expect_file("part", "first ", 6);
+    client_read_last(client_ask(serving, "PUT /part HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nsecond"), 200);
+    assert_int_equal(atomic_load(&written), 6);
+    expect_file("part", "first second", 12);
+    assert_int_equal(seen_end(), 1);
+}
+
 /* A limit of the process stands for a full disk: both are 507. */
 static void test_no_space_is_reported_and_leaves_nothing(void **state) {
     serving_t *serving = start(state);
@@ -315,15 +351,18 @@ static void test_no_space_is_reported_and_leaves_nothing(void **state) {
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){.rlim_cur = 4, .rlim_max = before.rlim_max}), 0);
-    const client_response_t *answer =
+    const client_response_t *response =
         ask(serving, "/form", FILE_HEAD("f", "a.txt") "abc\r\n" FILE_HEAD("g", "b.txt") "abcdef\r\n--b--", 0);
-    int status = answer->status;
+    int status = response->status;
     char body[64];
-    snprintf(body, sizeof body, "%s", answer->body);
+    snprintf(body, sizeof body, "%s", response->body);
+    client_read_last(client_ask(serving, "PUT /part HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabcdef"), 507);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(status, 507);
     assert_string_equal(body, "UVHTTP_E_UPLOAD_NO_SPACE");
-    assert_int_equal(seen_end(), 0);
+    assert_int_equal(atomic_load(&written), 0);
+    expect_file("part", "abcd", 4); /* of the piece that did not fit */
+    assert_int_equal(seen_end(), 1);
 }
 
 static void test_what_is_no_such_form_or_no_such_handler_is_refused(void **state) {
@@ -335,6 +374,7 @@ static void test_what_is_no_such_form_or_no_such_handler_is_refused(void **state
     uvhttp_form_t *form;
     assert_int_equal(uvhttp_request_save_form(NULL, 0, NULL, &form), UVHTTP_E_INVALID);
     assert_int_equal(uvhttp_request_save_body(NULL, 0, NULL, NULL, NULL), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_request_write_body(NULL, 0, NULL, NULL), UVHTTP_E_INVALID);
     assert_int_equal(seen_end(), 0);
 }
 
@@ -345,5 +385,6 @@ int main(void) {
         test_a_client_that_goes_before_its_body_is_spooled_leaves_nothing,
         test_what_is_malformed_or_beyond_a_limit_leaves_nothing,
         test_the_name_of_a_file_that_was_removed_is_another_uploads, test_a_client_that_goes_leaves_nothing,
-        test_no_space_is_reported_and_leaves_nothing, test_what_is_no_such_form_or_no_such_handler_is_refused);
+        test_what_arrived_of_a_body_stays_and_can_be_continued, test_no_space_is_reported_and_leaves_nothing,
+        test_what_is_no_such_form_or_no_such_handler_is_refused);
 }

@@ -109,9 +109,9 @@ static void test_no_100_and_the_end_of_the_connection_for_an_early_response(void
     streaming_start(serving, plain);
     atomic_store(&seen.respond_in_handler, true);
     int fd = client_ask(serving, HEAD("Content-Length: 4\r\nExpect: 100-continue\r\n"));
-    client_response_t *answer = client_read(fd);
-    assert_string_equal(answer->body, "at once");
-    assert_non_null(strstr(answer->text, "Connection: close\r\n"));
+    client_response_t *response = client_read(fd);
+    assert_string_equal(response->body, "at once");
+    assert_non_null(strstr(response->text, "Connection: close\r\n"));
     client_expect_end(fd);
     close(fd);
     assert_int_equal(counter(serving, "responses_1xx"), 0);
@@ -149,9 +149,9 @@ static void test_a_large_or_chunked_rest_ends_the_connection_after_the_response(
     for (size_t i = 0; i < 2; ++i) {
         atomic_store(&seen.pieces, 0);
         int fd = client_ask(serving, requests[i]);
-        client_response_t *answer = client_read(fd);
-        assert_string_equal(answer->body, "early");
-        assert_non_null(strstr(answer->text, "Connection: close\r\n"));
+        client_response_t *response = client_read(fd);
+        assert_string_equal(response->body, "early");
+        assert_non_null(strstr(response->text, "Connection: close\r\n"));
         client_send(fd, "more", 4); /* it lingers */
         client_expect_end(fd);
         close(fd);
@@ -498,9 +498,9 @@ static void test_a_server_that_drains_lets_the_body_come(void **state) {
     client_send_text(fd, "67890");
     char text[64];
     snprintf(text, sizeof text, "10 %lu", sum_of("1234567890", 10, 0));
-    client_response_t *answer = client_read(fd);
-    assert_string_equal(answer->body, text);
-    assert_non_null(strstr(answer->text, "Connection: close\r\n"));
+    client_response_t *response = client_read(fd);
+    assert_string_equal(response->body, text);
+    assert_non_null(strstr(response->text, "Connection: close\r\n"));
     client_expect_end(fd);
     close(fd);
     serving_join(serving);

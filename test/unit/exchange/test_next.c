@@ -70,22 +70,22 @@ static void test_a_middleware_that_waited_passes_the_request_on(void **state) {
     begin(state, handle);
     int fd = client_ask(serving, GET("/things/seven") GET("/nowhere"));
     go_on(take(), NULL);
-    client_response_t *answer = client_read(fd);
-    assert_int_equal(answer->status, 200);
-    assert_string_equal(answer->body, "seven");
-    assert_non_null(strstr(answer->text, "X-Waited: yes\r\n"));
+    client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, 200);
+    assert_string_equal(response->body, "seven");
+    assert_non_null(strstr(response->text, "X-Waited: yes\r\n"));
     go_on(take(), NULL); /* the second one had to wait for the first */
     assert_int_equal(client_read(fd)->status, 404);
     client_send_text(fd, GET("/things/x"));
     go_on(take(), "no");
-    answer = client_read(fd);
-    assert_int_equal(answer->status, 429);
-    assert_string_equal(answer->body, "no");
+    response = client_read(fd);
+    assert_int_equal(response->status, 429);
+    assert_string_equal(response->body, "no");
     client_send_text(fd, "PUT /things/x HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
     go_on(take(), NULL);
-    answer = client_read(fd);
-    assert_int_equal(answer->status, 405);
-    assert_non_null(strstr(answer->text, "Allow: GET, HEAD, OPTIONS\r\n"));
+    response = client_read(fd);
+    assert_int_equal(response->status, 405);
+    assert_non_null(strstr(response->text, "Allow: GET, HEAD, OPTIONS\r\n"));
     serving_leave(serving, fd);
     assert_int_equal(handled, 1);
     assert_int_equal(went_on, 4);
@@ -165,9 +165,9 @@ static void test_a_call_without_memory_says_so_and_changes_nothing(void **state)
         assert_int_equal(status, UVHTTP_E_NOMEM);
     }
     go_on(deferred, NULL);
-    client_response_t *answer = client_read(fd);
-    assert_string_equal(answer->body, "seven");
-    assert_null(strstr(answer->text, "X-Never"));
+    client_response_t *response = client_read(fd);
+    assert_string_equal(response->body, "seven");
+    assert_null(strstr(response->text, "X-Never"));
     serving_leave(serving, fd);
 }
 

@@ -1,253 +1,10 @@
 /* Owns: tests that a request owns what it shows: each public function of requests, responses and deferred handles is
  * used where it may be used off the loop (a thread of the application, a worker thread) and in coroutines, while
  * clients reset their connections and after the server is gone. The names come from the headers: a function that is in
- * neither of the tables below fails the test. For ASan and TSan, but what is shown is compared, too. */
-#include "exchange/off_loop_requests.h"
+ * no table of off_loop_uses.h fails the test. For ASan and TSan, but what is shown is compared, too. */
+#include <dirent.h>
 
-/* Responses: by the handler on a worker thread or in a coroutine, whose client has gone. */
-
-static void nothing(uvhttp_response_t *res, void *user) {
-    (void)res, (void)user;
-}
-static void nothing_done(uvhttp_response_t *res, int status, void *user) {
-    (void)res, (void)status, (void)user;
-}
-static void response_stopping(user_t *user) {
-    EXPECT(!uvhttp_response_stopping(user->res));
-}
-static void response_header(user_t *user) {
-    EXPECT(uvhttp_response_header(user->res, "X-One", "1") == UVHTTP_OK);
-}
-static void response_header_add(user_t *user) {
-    EXPECT(uvhttp_response_header_add(user->res, "X-Two", "2") == UVHTTP_OK);
-}
-static void response_header_str(user_t *user) {
-    EXPECT(uvhttp_response_header_str(user->res, "X-One", (uvhttp_str_t){"123", 1}) == UVHTTP_OK);
-}
-static void response_header_add_str(user_t *user) {
-    EXPECT(uvhttp_response_header_add_str(user->res, "X-Two", (uvhttp_str_t){"234", 1}) == UVHTTP_OK);
-}
-static void response_header_get(user_t *user) {
-    (void)uvhttp_response_header_get(user->res, "X-One");
-}
-static void response_header_remove(user_t *user) {
-    EXPECT(uvhttp_response_header_remove(user->res, "X-One") == UVHTTP_OK);
-}
-static void response_cookie(user_t *user) {
-    if (uvhttp_response_cookie_sized)
-        (void)uvhttp_response_cookie(user->res, &(uvhttp_cookie_options_t){.name = "a", .value = "b"});
-}
-static void response_text(user_t *user) {
-    EXPECT(uvhttp_response_text(user->res, 200, "text") == UVHTTP_OK);
-}
-static void response_json(user_t *user) {
-    EXPECT(uvhttp_response_json(user->res, 200, "{}") == UVHTTP_OK);
-}
-static void response_text_str(user_t *user) {
-    EXPECT(uvhttp_response_text_str(user->res, 200, (uvhttp_str_t){"text", 2}) == UVHTTP_OK);
-}
-static void response_json_str(user_t *user) {
-    EXPECT(uvhttp_response_json_str(user->res, 200, (uvhttp_str_t){"{}", 2}) == UVHTTP_OK);
-}
-static void response_send(user_t *user) {
-    EXPECT(uvhttp_response_send(user->res, 200, "a/b", "x", 1) == UVHTTP_OK);
-}
-static void response_send_static(user_t *user) {
-    EXPECT(uvhttp_response_send_static(user->res, 200, "a/b", "x", 1) == UVHTTP_OK);
-}
-static void response_send_ref(user_t *user) {
-    EXPECT(uvhttp_response_send_ref(user->res, 200, "a/b", "x", 1, NULL, NULL) == UVHTTP_OK);
-}
-static void response_send_shared_body(user_t *user) {
-    uvhttp_shared_body_t *content;
-    if (uvhttp_shared_body_new("x", 1, &content) != UVHTTP_OK) abort();
-    EXPECT(uvhttp_response_send_shared_body(user->res, 200, "a/b", content) == UVHTTP_OK);
-    uvhttp_shared_body_release(content);
-}
-static void response_send_fd(user_t *user) {
-    EXPECT(uvhttp_response_send_fd(user->res, 200, "a/b", -1, 0, 0) == UVHTTP_E_INVALID);
-}
-static void response_send_file(user_t *user) {
-    EXPECT(uvhttp_response_send_file(user->res, 200, "a/b", "/nowhere") == UVHTTP_E_NOT_FOUND);
-}
-static void response_empty(user_t *user) {
-    EXPECT(uvhttp_response_empty(user->res, 204) == UVHTTP_OK);
-}
-static void response_redirect(user_t *user) {
-    EXPECT(uvhttp_response_redirect(user->res, 302, "/") == UVHTTP_OK);
-}
-static void response_redirect_str(user_t *user) {
-    EXPECT(uvhttp_response_redirect_str(user->res, 302, (uvhttp_str_t){"/abc", 1}) == UVHTTP_OK);
-}
-static void response_status(user_t *user) {
-    EXPECT(uvhttp_response_status(user->res) == 302);
-}
-static void response_set_status(user_t *user) {
-    EXPECT(uvhttp_response_set_status(user->res, 303) == UVHTTP_OK);
-}
-static void response_request(user_t *user) {
-    EXPECT(uvhttp_response_request(user->res) == user->req);
-}
-static void response_close(user_t *user) {
-    uvhttp_response_close(user->res);
-}
-static void response_on_finish(user_t *user) {
-    EXPECT(uvhttp_response_on_finish(user->res, nothing, NULL) == UVHTTP_OK);
-}
-static void response_on_done(user_t *user) {
-    EXPECT(uvhttp_response_on_done(user->res, nothing_done, NULL) == UVHTTP_OK);
-}
-static void response_upgrade(user_t *user) {
-    EXPECT(uvhttp_response_upgrade(user->res, "p", NULL, NULL) == UVHTTP_E_INVALID);
-}
-static const uvhttp_response_field_t link_field = {"Link", "</a.css>; rel=preload"};
-static void response_interim(user_t *user) {
-    EXPECT(uvhttp_response_interim(user->res, 103, &link_field, 1) == UVHTTP_E_ABORTED);
-}
-static void response_begin(user_t *user) {
-    EXPECT(uvhttp_response_begin(user->res, 200, "a/b", UVHTTP_SIZE_UNKNOWN) == UVHTTP_E_ABORTED);
-}
-static void response_write(user_t *user) {
-    int status = uvhttp_response_write(user->res, "x", 1);
-    EXPECT(status == UVHTTP_E_STATE || status == UVHTTP_E_ABORTED);
-}
-static void response_trailer(user_t *user) {
-    int status = uvhttp_response_trailer(user->res, "T", "t");
-    EXPECT(status == UVHTTP_E_STATE || status == UVHTTP_E_ABORTED);
-}
-static void response_trailer_str(user_t *user) {
-    int status = uvhttp_response_trailer_str(user->res, "T", (uvhttp_str_t){"t", 1});
-    EXPECT(status == UVHTTP_E_STATE || status == UVHTTP_E_ABORTED);
-}
-static void response_end(user_t *user) {
-    int status = uvhttp_response_end(user->res);
-    EXPECT(status == UVHTTP_E_STATE || status == UVHTTP_E_ABORTED);
-}
-/* The response was begun: it is too late. That it works, the routes of the application's thread show. */
-static void response_defer(user_t *user) {
-    EXPECT(uvhttp_response_defer(user->res) == NULL);
-}
-
-/* Handles: by any thread. The client goes, or has gone. */
-
-static bool gone_or(int status, int otherwise) {
-    return status == UVHTTP_E_ABORTED || status == otherwise;
-}
-static void run_nothing(uvhttp_response_t *res, void *user) {
-    (void)user;
-    if (res) (void)uvhttp_response_header(res, "X-Run", "yes");
-}
-static uvhttp_flow_t go_nowhere(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    (void)req, (void)res, (void)user;
-    return UVHTTP_STOP;
-}
-static void deferred_header(user_t *user) {
-    EXPECT(gone_or(uvhttp_deferred_header(user->deferred, "X-Afar", "yes"), UVHTTP_OK));
-}
-static void deferred_header_str(user_t *user) {
-    EXPECT(gone_or(uvhttp_deferred_header_str(user->deferred, "X-Afar", (uvhttp_str_t){"yes", 1}), UVHTTP_OK));
-}
-static void deferred_interim(user_t *user) {
-    EXPECT(gone_or(uvhttp_deferred_interim(user->deferred, 103, &link_field, 1), UVHTTP_OK));
-}
-static void deferred_run(user_t *user) {
-    EXPECT(gone_or(uvhttp_deferred_run(user->deferred, run_nothing, NULL), UVHTTP_OK));
-}
-static void deferred_on_stop(user_t *user) {
-    EXPECT(gone_or(uvhttp_deferred_on_stop(user->deferred, run_nothing, NULL), UVHTTP_OK));
-}
-static void deferred_aborted(user_t *user) {
-    (void)uvhttp_deferred_aborted(user->deferred);
-}
-static void deferred_request(user_t *user) {
-    EXPECT(uvhttp_deferred_request(user->deferred) == user->req);
-}
-static void deferred_retain(user_t *user) {
-    uvhttp_deferred_retain(user->deferred);
-}
-static void deferred_release(user_t *user) {
-    uvhttp_deferred_release(user->deferred); /* of deferred_retain */
-}
-static void deferred_pause_body(user_t *user) {
-    EXPECT(gone_or(uvhttp_deferred_pause_body(user->deferred), UVHTTP_OK));
-}
-static void deferred_resume_body(user_t *user) {
-    EXPECT(gone_or(uvhttp_deferred_resume_body(user->deferred), UVHTTP_OK));
-}
-
-/* Those that respond: when the client has gone. */
-static void deferred_text(user_t *user) {
-    EXPECT(uvhttp_deferred_text(user->deferred, 200, "") == UVHTTP_E_ABORTED);
-}
-static void deferred_json(user_t *user) {
-    EXPECT(uvhttp_deferred_json(user->deferred, 200, "{}") == UVHTTP_E_ABORTED);
-}
-static void deferred_send(user_t *user) {
-    EXPECT(uvhttp_deferred_send(user->deferred, 200, NULL, "x", 1) == UVHTTP_E_ABORTED);
-}
-static void deferred_send_ref(user_t *user) {
-    EXPECT(uvhttp_deferred_send_ref(user->deferred, 200, NULL, "x", 1, NULL, NULL) == UVHTTP_E_ABORTED);
-}
-static void deferred_next(user_t *user) {
-    EXPECT(uvhttp_deferred_next(user->deferred, go_nowhere, NULL) == UVHTTP_E_ABORTED);
-}
-
-typedef struct entry {
-    const char *name;
-    void (*use)(user_t *user);
-} entry_t;
-#define USE(function)                                                                                                  \
-    { "uvhttp_" #function, function }
-
-static const entry_t of_requests[] = {
-    USE(request_method),       USE(request_method_text),    USE(request_target),        USE(request_path),
-    USE(request_query),        USE(request_query_param),    USE(request_query_at),      USE(request_param),
-    USE(request_header),       USE(request_header_at),      USE(request_header_count),  USE(request_header_next),
-    USE(request_host),         USE(request_http_version),   USE(request_body),          USE(request_peer),
-    USE(request_peer_address), USE(request_client),         USE(request_client_scheme), USE(request_client_host),
-    USE(request_is_tls),       USE(request_client_subject), USE(request_time_ns),       USE(request_data),
-    USE(request_set_data),     USE(request_alloc),          USE(request_trailer),       USE(request_trailer_at),
-    USE(request_cookie),       USE(request_cookie_at),      USE(request_form),          USE(request_id_get),
-    USE(request_trace),        USE(request_trace_text),     USE(request_trace_int),     USE(request_trace_double),
-    USE(request_trace_bool),   USE(request_trace_event),    USE(request_on_body),       USE(request_on_multipart),
-    USE(request_pause_body),   USE(request_resume_body),    USE(request_read_body),     USE(request_save_body),
-    USE(request_save_form),
-};
-/* In this order: begin locks what is before it. */
-static const entry_t of_responses[] = {
-    USE(response_stopping),       USE(response_header),
-    USE(response_header_add),     USE(response_header_str),
-    USE(response_header_add_str), USE(response_header_get),
-    USE(response_header_remove),  USE(response_cookie),
-    USE(response_text),           USE(response_json),
-    USE(response_text_str),       USE(response_json_str),
-    USE(response_send),           USE(response_send_static),
-    USE(response_send_ref),       USE(response_send_shared_body),
-    USE(response_send_fd),        USE(response_send_file),
-    USE(response_empty),          USE(response_redirect),
-    USE(response_redirect_str),   USE(response_status),
-    USE(response_set_status),     USE(response_request),
-    USE(response_close),          USE(response_on_finish),
-    USE(response_on_done),        USE(response_upgrade),
-    USE(response_interim),        USE(response_begin),
-    USE(response_write),          USE(response_trailer),
-    USE(response_trailer_str),    USE(response_end),
-    USE(response_defer),
-};
-static const entry_t of_handles[] = {
-    USE(deferred_on_stop), USE(deferred_header),     USE(deferred_header_str),  USE(deferred_interim),
-    USE(deferred_run),     USE(deferred_aborted),    USE(deferred_request),     USE(deferred_retain),
-    USE(deferred_release), USE(deferred_pause_body), USE(deferred_resume_body),
-};
-static const entry_t of_handles_afterwards[] = {
-    USE(deferred_text), USE(deferred_json), USE(deferred_send), USE(deferred_send_ref), USE(deferred_next),
-};
-/* Not for a thread that is not the loop's. */
-static const entry_t on_loop_only[] = {
-    {"uvhttp_deferred_on_abort", NULL}, /* right after defer, in the handler */
-    {"uvhttp_deferred_on_drain", NULL}, /* the same */
-    {"uvhttp_request_id", NULL},        /* a middleware, which is made before the server runs */
-};
+#include "off_loop_uses.h"
 
 /* So that waiting takes little of the request's memory. */
 static void pause_shortly(void) {
@@ -264,12 +21,28 @@ static void use_all(const entry_t *table, size_t count, user_t *user) {
 
 /* --- the tables are complete --- */
 
-static bool listed(const entry_t *table, size_t count, const char *text, size_t size) {
+static const entry_t *listed(const entry_t *table, size_t count, const char *text, size_t size) {
     for (size_t i = 0; i < count; i++)
-        if (strlen(table[i].name) == size && memcmp(table[i].name, text, size) == 0) return true;
-    return false;
+        if (strlen(table[i].name) == size && memcmp(table[i].name, text, size) == 0) return &table[i];
+    return NULL;
 }
-#define LISTED(table, text, size) listed((table), COUNT(table), (text), (size))
+
+static const entry_t *entry_of(const char *text, size_t size) {
+    const entry_t *entry = listed(of_requests, COUNT(of_requests), text, size);
+    if (!entry) entry = listed(of_responses, COUNT(of_responses), text, size);
+    if (!entry) entry = listed(of_handles, COUNT(of_handles), text, size);
+    if (!entry) entry = listed(of_handles_afterwards, COUNT(of_handles_afterwards), text, size);
+    return entry ? entry : listed(on_loop_only, COUNT(on_loop_only), text, size);
+}
+
+/* Whether the declaration that ends at `end` names this thread. One without UVHTTP_EXPORT, which stands in the header,
+ * names none. */
+static bool names_thread(const char *text, const char *end, const char *thread) {
+    const char *start = end;
+    while (start > text && !strchr(";}/", start[-1])) start--;
+    const char *exported = memmem(start, (size_t)(end - start), "UVHTTP_EXPORT ", 14);
+    return !exported || strncmp(exported + 14, thread, strlen(thread)) == 0;
+}
 
 static int check_functions(const char *text, const char *prefix, const char *file) {
     int found = 0;
@@ -278,10 +51,11 @@ static int check_functions(const char *text, const char *prefix, const char *fil
         if (at[size] != '(') continue; /* a type, or named in a comment */
         found++;
         if (size > 6 && strncmp(at + size - 6, "_sized", 6) == 0) size -= 6; /* what the function without it calls */
-        if (LISTED(of_requests, at, size) || LISTED(of_responses, at, size) || LISTED(of_handles, at, size) ||
-            LISTED(of_handles_afterwards, at, size) || LISTED(on_loop_only, at, size))
-            continue;
-        fail_msg("%s: %.*s is in no table of %s: how is it used off the loop?", file, (int)size, at, __FILE__);
+        const entry_t *entry = entry_of(at, size);
+        if (!entry)
+            fail_msg("%s: %.*s is in no table of off_loop_uses.h: how is it used off the loop?", file, (int)size, at);
+        else if (!names_thread(text, at, entry->thread))
+            fail_msg("%s: %s is not declared %s", file, entry->name, entry->thread);
     }
     return found;
 }
@@ -545,11 +319,11 @@ static void test_reading_a_request_while_its_response_is_made_needs_no_lock(void
     pthread_join(thread, NULL);
     assert_int_equal(uvhttp_deferred_text(user.deferred, 200, "made"), UVHTTP_OK);
     uvhttp_deferred_release(user.deferred);
-    const client_response_t *answer = client_read(fd);
-    assert_int_equal(answer->status, 200);
-    assert_string_equal(answer->body, "made");
-    assert_non_null(strstr(answer->text, "X-0: 0123456789012345678901234567890123456789\r\n"));
-    assert_non_null(strstr(answer->text, "X-199: 0123456789012345678901234567890123456789\r\n"));
+    const client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, 200);
+    assert_string_equal(response->body, "made");
+    assert_non_null(strstr(response->text, "X-0: 0123456789012345678901234567890123456789\r\n"));
+    assert_non_null(strstr(response->text, "X-199: 0123456789012345678901234567890123456789\r\n"));
     close(fd);
     assert_int_equal(wrong, 0);
 }

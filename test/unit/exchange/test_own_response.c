@@ -158,14 +158,14 @@ static void test_the_error_function_replaces_each_of_the_servers_own_responses(v
             size_t size = strlen(vector->request), step = bytes ? 1 : size;
             for (size_t at = 0; at < size; at += step)
                 if (send(fd, vector->request + at, step, MSG_NOSIGNAL) < 0) break; /* refused, and closed */
-            client_response_t *answer = client_read(fd);
-            print_message("%s -> %s\n", vector->request, answer->body);
-            assert_int_equal(answer->status, vector->status);
-            assert_non_null(strstr(answer->text, JSON_HEAD));
-            assert_non_null(strstr(answer->text, "X-Finished: yes\r\n"));
-            assert_string_equal(strchr(answer->body, ',') + 1, vector->seen);
-            assert_int_equal(strstr(answer->text, "Connection: close") != NULL, vector->close);
-            if (vector->status == 405) assert_non_null(strstr(answer->text, "Allow: GET, HEAD, POST, OPTIONS\r\n"));
+            client_response_t *response = client_read(fd);
+            print_message("%s -> %s\n", vector->request, response->body);
+            assert_int_equal(response->status, vector->status);
+            assert_non_null(strstr(response->text, JSON_HEAD));
+            assert_non_null(strstr(response->text, "X-Finished: yes\r\n"));
+            assert_string_equal(strchr(response->body, ',') + 1, vector->seen);
+            assert_int_equal(strstr(response->text, "Connection: close") != NULL, vector->close);
+            if (vector->status == 405) assert_non_null(strstr(response->text, "Allow: GET, HEAD, POST, OPTIONS\r\n"));
             close(fd);
             count++;
             refused += vector->refused;
@@ -181,10 +181,10 @@ static void test_the_error_function_replaces_each_of_the_servers_own_responses(v
 static void expect_defaults(serving_t *serving) {
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
         int fd = client_ask(serving, vectors[i].request);
-        client_response_t *answer = client_read(fd);
-        assert_int_equal(answer->status, vectors[i].status);
-        assert_non_null(strstr(answer->text, "Content-Type: text/plain; charset=utf-8\r\n"));
-        assert_string_equal(answer->body, vectors[i].text);
+        client_response_t *response = client_read(fd);
+        assert_int_equal(response->status, vectors[i].status);
+        assert_non_null(strstr(response->text, "Content-Type: text/plain; charset=utf-8\r\n"));
+        assert_string_equal(response->body, vectors[i].text);
         close(fd);
     }
 }
@@ -232,9 +232,9 @@ static void test_it_responds_at_once_or_not_at_all(void **state) {
     static const char *const requests[] = {"GET /\n", GET("/missing"), GET("/nothing")};
     for (int i = 0; i < 3; i++) {
         int fd = client_ask(*state, requests[i]);
-        client_response_t *answer = client_read(fd);
-        assert_int_equal(answer->status, 418);
-        assert_string_equal(answer->body, "short and stout");
+        client_response_t *response = client_read(fd);
+        assert_int_equal(response->status, 418);
+        assert_string_equal(response->body, "short and stout");
         close(fd);
         assert_int_equal(reported, i + 1);
         assert_int_equal(tries, 5 * (i + 1));
@@ -275,9 +275,9 @@ static void test_a_deferred_response_that_is_late_is_reported(void **state) {
     serving_t *serving = *state;
     begin(serving, on_error);
     int fd = client_ask(serving, GET("/kept?x=y"));
-    client_response_t *answer = client_read(fd);
-    assert_int_equal(answer->status, 503);
-    assert_string_equal(strchr(answer->body, ',') + 1, SEEN("RESPONSE_TIMEOUT", "GET", "/kept?x=y", "/kept"));
+    client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, 503);
+    assert_string_equal(strchr(response->body, ',') + 1, SEEN("RESPONSE_TIMEOUT", "GET", "/kept?x=y", "/kept"));
     assert_int_equal(noted, 0);
     assert_int_equal(reported, 1);
     assert_int_equal(aborted, 2);
@@ -290,9 +290,9 @@ static void test_a_head_that_is_late_is_reported(void **state) {
     serving->config.connection_timeout = 1;
     begin(serving, on_error);
     int fd = client_ask(serving, "GET /slow?q HTTP/1.1\r\nHo");
-    client_response_t *answer = client_read(fd);
-    assert_int_equal(answer->status, 408);
-    assert_string_equal(strchr(answer->body, ',') + 1, SEEN("HTTP_TIMEOUT", "GET", "/slow?q", "/slow"));
+    client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, 408);
+    assert_string_equal(strchr(response->body, ',') + 1, SEEN("HTTP_TIMEOUT", "GET", "/slow?q", "/slow"));
     assert_int_equal(noted, 1);
     close(fd);
 }

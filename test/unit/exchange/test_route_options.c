@@ -46,10 +46,10 @@ static void expect(const serving_t *serving, const char *path, size_t size, bool
     size_t first = split ? (size_t)head - 7 : (size_t)head;
     client_send(fd, request, first);
     if (split) client_send(fd, request + first, (size_t)head - first);
-    client_response_t *answer = client_read(fd);
-    assert_int_equal(answer->status, status);
+    client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, status);
     snprintf(text, sizeof text, "%zu", size);
-    if (status == 200) assert_string_equal(answer->body, text);
+    if (status == 200) assert_string_equal(response->body, text);
     close(fd);
 }
 

@@ -140,15 +140,15 @@ static serving_t *start(void **state) {
 static void expect_sum(int fd, size_t bytes, const char *trailer) {
     char text[96];
     snprintf(text, sizeof text, "%zu %lu%s", bytes, sum_of(text_of(bytes), bytes, 0), trailer);
-    const client_response_t *answer = client_read(fd);
-    assert_int_equal(answer->status, 200);
-    assert_string_equal(answer->body, text);
+    const client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, 200);
+    assert_string_equal(response->body, text);
 }
 
 static void expect_status(int fd, int status, bool retry) {
-    const client_response_t *answer = client_read(fd);
-    assert_int_equal(answer->status, status);
-    assert_int_equal(strstr(answer->text, "\r\nRetry-After: 1\r\n") != NULL, retry);
+    const client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, status);
+    assert_int_equal(strstr(response->text, "\r\nRetry-After: 1\r\n") != NULL, retry);
 }
 
 static void ask_short(const serving_t *serving) {

@@ -11,7 +11,7 @@ static struct {
 
 static void keep_line(uvhttp_log_level_t level, const char *message, size_t size, void *user) {
     (void)size, (void)user;
-    if (level != UVHTTP_LOG_LEVEL_WARN || !strstr(message, "kept")) return;
+    if (level != UVHTTP_LOG_LEVEL_WARN || !(strstr(message, "kept") || strstr(message, "no response"))) return;
     pthread_mutex_lock(&said.lock);
     said.lines++;
     size_t used = strlen(said.all);
@@ -51,6 +51,10 @@ static void slow_later(uvhttp_request_t *req, uvhttp_response_t *res, void *user
     uvhttp_deferred_release(deferred);
 }
 
+static void no_response(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)res, (void)user;
+}
+
 static void start(serving_t *serving, uint32_t warn_ms) {
     memset(&said, 0, sizeof said);
     pthread_mutex_init(&said.lock, NULL);
@@ -59,6 +63,7 @@ static void start(serving_t *serving, uint32_t warn_ms) {
     uvhttp_get(serving->server, "/fast", fast, NULL);
     uvhttp_get(serving->server, "/slow/:id", slow, NULL);
     uvhttp_get(serving->server, "/later", slow_later, NULL);
+    uvhttp_get(serving->server, "/none/:id", no_response, NULL);
     uvhttp_route(serving->server, UVHTTP_GET, "/worker", slow, NULL, UVHTTP_EXEC_WORKER);
     serving_start(serving);
     uvhttp_log_set_callback(keep_line, NULL);
@@ -135,6 +140,20 @@ static void test_it_can_be_switched_off(void **state) {
     assert_int_equal(blocked(serving), 0);
 }
 
+static void test_a_handler_without_a_response_is_named_once_a_second(void **state) {
+    serving_t *serving = *state;
+    uint64_t start_ns = uvhttp__clock_ns();
+    start(serving, 0);
+    int fd = client_ask(serving, GET("/none/1"));
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(client_read(fd)->status, 500);
+        client_send_text(fd, GET("/none/2"));
+    }
+    close(fd);
+    assert_true(was_said("GET /none/:id made no response"));
+    assert_in_range(lines_said(), 1, 1 + (uvhttp__clock_ns() - start_ns) / 1000000000);
+}
+
 static int teardown(void **state) {
     uvhttp_log_set_callback(NULL, NULL);
     return serving_teardown(state);
@@ -151,6 +170,7 @@ int main(void) {
         ON_ENGINE(test_a_route_is_named_once, on_epoll),
         ON_ENGINE(test_one_of_several_in_an_iteration_is_found_the_next_time, on_epoll),
         ON_EACH(test_it_can_be_switched_off),
+        ON_EACH(test_a_handler_without_a_response_is_named_once_a_second),
     };
     return RUN_TABLE(tests);
 }

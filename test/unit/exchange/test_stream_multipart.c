@@ -182,8 +182,8 @@ static void test_a_malformed_form_cuts_off_a_response_that_was_begun(void **stat
     begin_first = true;
     int fd = client_connect(serving->port);
     send_form(fd, "--b\r\n\r\n", 100);
-    client_response_t *answer = client_read(fd); /* until the end */
-    assert_null(strstr(answer->text, "0\r\n\r\n"));
+    client_response_t *response = client_read(fd); /* until the end */
+    assert_null(strstr(response->text, "0\r\n\r\n"));
     close(fd);
     WAIT_UNTIL(ends == 1);
     assert_reported("UVHTTP_E_MULTIPART_DISPOSITION");

@@ -184,20 +184,20 @@ static void test_a_handler_on_a_worker_thread_reads_and_responds_as_on_the_loop(
     start(serving);
     int fd =
         client_ask(serving, "POST /tell/a%2Fb?q=x HTTP/1.1\r\nHost: a\r\nX-Ask: why\r\nContent-Length: 4\r\n\r\nbody");
-    client_response_t *answer = client_read(fd);
-    assert_int_equal(answer->status, 201);
-    assert_string_equal(answer->body, "told a/b x why 127.0.0.1 127.0.0.1 body 1 1");
-    assert_non_null(strstr(answer->text, "X-Worker: yes\r\n"));
-    assert_non_null(strstr(answer->text, "X-Hook: yes\r\n"));
+    client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, 201);
+    assert_string_equal(response->body, "told a/b x why 127.0.0.1 127.0.0.1 body 1 1");
+    assert_non_null(strstr(response->text, "X-Worker: yes\r\n"));
+    assert_non_null(strstr(response->text, "X-Hook: yes\r\n"));
     client_send_text(fd, GET("/nothing"));
     assert_int_equal(client_read(fd)->status, 500);
     client_send_text(fd, GET("/source"));
-    answer = client_read(fd);
-    assert_int_equal(answer->status, 200);
-    assert_non_null(strstr(answer->body, "# Which folder of src/"));
+    response = client_read(fd);
+    assert_int_equal(response->status, 200);
+    assert_non_null(strstr(response->body, "# Which folder of src/"));
     client_send_text(fd, "GET /chunks HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    answer = client_read(fd);
-    assert_non_null(strstr(answer->body, "3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"));
+    response = client_read(fd);
+    assert_non_null(strstr(response->body, "3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"));
     close(fd);
     WAIT_UNTIL(atomic_load(&seen.done_ok) == 4);
     assert_int_equal(atomic_load(&seen.finish_on_loop), 4);
@@ -254,8 +254,8 @@ static void test_a_group_s_route_chooses_by_its_options(void **state) {
     } cases[] = {{GET("/group/worker/1"), " 1 1"}, {GET("/group/back/1"), " 0 1"}, {GET("/stays/1"), " 1 1"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
         int fd = client_ask(serving, cases[i].ask);
-        client_response_t *answer = client_read(fd);
-        assert_string_equal(answer->body + strlen(answer->body) - 4, cases[i].end);
+        client_response_t *response = client_read(fd);
+        assert_string_equal(response->body + strlen(response->body) - 4, cases[i].end);
         close(fd);
     }
 }
@@ -374,9 +374,9 @@ static void test_a_handle_that_responds_before_its_handler_has_returned(void **s
     assert_int_equal(uvhttp_deferred_text(deferred, 200, "twice"), UVHTTP_E_STATE);
     uvhttp_deferred_release(deferred);
     sem_post(&seen.go_on);
-    client_response_t *answer = client_read(fd);
-    assert_string_equal(answer->body, "early");
-    assert_non_null(strstr(answer->text, "X-Later: yes"));
+    client_response_t *response = client_read(fd);
+    assert_string_equal(response->body, "early");
+    assert_non_null(strstr(response->text, "X-Later: yes"));
     close(fd);
     assert_int_equal(counter(serving, "deferred"), 1);
 }
@@ -443,10 +443,10 @@ static void test_a_full_backlog_is_503_with_retry_after(void **state) {
     int waiting = client_ask(serving, GET("/blocked"));
     WAIT_UNTIL(counter(serving, "work_waiting") == 1);
     int refused = client_ask(serving, GET("/blocked"));
-    client_response_t *answer = client_read(refused);
-    assert_int_equal(answer->status, 503);
-    assert_non_null(strstr(answer->text, "Retry-After: 1\r\n"));
-    assert_non_null(strstr(answer->text, "X-Hook: yes\r\n"));
+    client_response_t *response = client_read(refused);
+    assert_int_equal(response->status, 503);
+    assert_non_null(strstr(response->text, "Retry-After: 1\r\n"));
+    assert_non_null(strstr(response->text, "X-Hook: yes\r\n"));
     assert_int_equal(counter(serving, "work_refused"), 1);
     assert_int_equal(counter(serving, "rejected_work_full"), 1);
     client_send_text(refused, GET("/loop")); /* the connection continues */

@@ -106,9 +106,9 @@ static serving_t *start(void **state) {
 }
 
 static void assert_response(int fd, const char *text) {
-    const client_response_t *answer = client_read(fd);
-    assert_int_equal(answer->status, 200);
-    assert_string_equal(answer->body, text);
+    const client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, 200);
+    assert_string_equal(response->body, text);
 }
 
 static void test_pieces_come_in_order_and_the_trailer_behind_them(void **state) {
@@ -350,6 +350,33 @@ static void test_a_stop_cuts_off_who_waits_for_a_body(void **state) {
     close(fd);
 }
 
+static void wait_for_go_on(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    sem_wait(&seen.go_on);
+    uvhttp_response_text(res, 200, "done");
+}
+
+/* Whoever is looked at later has run for longer: the live handler would be counted first. */
+static void test_a_thread_that_waits_for_a_slow_client_is_not_a_slow_job(void **state) {
+    seen_reset();
+    serving_t *serving = *state;
+    serving->config.worker_warn_ms = 20;
+    serving_make(serving);
+    route(serving->server, "/all", read_all, true);
+    route(serving->server, "/blocks", wait_for_go_on, false);
+    serving_start(serving);
+    int live = client_ask(serving, POST("/all", "Content-Length: 6\r\n") "ab");
+    WAIT_UNTIL(atomic_load(&seen.bytes) == 2);
+    int blocks = client_ask(serving, POST("/blocks", ""));
+    WAIT_UNTIL(uvhttp_server_counter(serving->server, "work_slow") > 0);
+    assert_int_equal(uvhttp_server_counter(serving->server, "work_slow"), 1);
+    sem_post(&seen.go_on);
+    assert_response(blocks, "done");
+    client_send_text(live, "cdef");
+    assert_response(live, "6 2107 ");
+    close(live), close(blocks);
+}
+
 int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_ERROR);
     return RUN_ON_EACH(
@@ -360,5 +387,6 @@ int main(void) {
         test_a_client_is_held_back_until_the_handler_reads, test_a_wait_ends_in_time_and_continues,
         test_a_client_that_goes_between_waits, test_a_client_that_goes_while_the_thread_waits,
         test_a_body_that_is_wrong_is_the_server_s_to_respond,
-        test_a_response_that_has_begun_is_cut_off_when_the_body_is_wrong, test_a_stop_cuts_off_who_waits_for_a_body);
+        test_a_response_that_has_begun_is_cut_off_when_the_body_is_wrong, test_a_stop_cuts_off_who_waits_for_a_body,
+        test_a_thread_that_waits_for_a_slow_client_is_not_a_slow_job);
 }

@@ -256,7 +256,7 @@ static struct {
 } sent;
 
 /* A file in memory, or one that has a descriptor, of which the response names parts only. */
-static void answer(const char *range, uint64_t size, bool in_memory) {
+static void respond(const char *range, uint64_t size, bool in_memory) {
     exchange_request(&sent.exchange, UVHTTP_GET, STR("/f"), NULL);
     exchange_field(&sent.exchange, "Range", range);
     uvhttp__ref_init(&sent.file->ref);
@@ -327,7 +327,7 @@ static void expect_response(const unsigned *chosen, unsigned count, int size, bo
     unsigned some = 0;
     snprintf(text, sizeof text, "bytes=%s%s%s", specs[chosen[0]].text, count > 1 ? "," : "",
              count > 1 ? specs[chosen[1]].text : "");
-    answer(text, (uint64_t)size, in_memory);
+    respond(text, (uint64_t)size, in_memory);
     for (unsigned i = 0; i < count; i++) {
         unsigned bytes = bytes_of(&specs[chosen[i]], size);
         if (bytes == 0) continue;
@@ -396,17 +396,17 @@ static void test_responses_for_large_files(void **state) {
         uint64_t size = sizes[i];
         if (size < 3 || size > INT64_MAX) continue; /* no file is larger */
         char text[96];
-        answer("bytes=0-0", size, false);
+        respond("bytes=0-0", size, false);
         expect_sent(&(uvhttp__range_t){0, 1}, 1, size);
-        answer("bytes=-1", size, false);
+        respond("bytes=-1", size, false);
         expect_sent(&(uvhttp__range_t){size - 1, 1}, 1, size);
-        answer("bytes=0-", size, false);
+        respond("bytes=0-", size, false);
         expect_sent(&(uvhttp__range_t){0, size}, 1, size);
         snprintf(text, sizeof text, "bytes=0-1,%" PRIu64 "-%" PRIu64, size - 1, UINT64_MAX);
-        answer(text, size, false);
+        respond(text, size, false);
         expect_sent((uvhttp__range_t[]){{0, 2}, {size - 1, 1}}, 2, size);
         snprintf(text, sizeof text, "bytes=%" PRIu64 "-", size);
-        answer(text, size, false);
+        respond(text, size, false);
         expect_not_satisfiable(size);
     }
     stop_responding();

@@ -8,7 +8,7 @@
 
 #define HEAD_SIZE_MAX (64u * 1024)
 
-typedef struct answer {
+typedef struct response {
     int code; /* the last one: 0 whole, UVHTTP_E_AGAIN more to come, or an error */
     int status;
     bool close;
@@ -131,15 +131,15 @@ static void test_whole_responses_are_read(void **state) {
         {"HTTP/1.1 999 Odd\r\nContent-Length: 0\r\n\r\n", 999, "", .close = false},
     };
     for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++) {
-        client_response_t answer;
+        client_response_t response;
         const whole_t *whole = &wholes[i];
-        feed_every_way(whole->text, strlen(whole->text), whole->to_head, &answer);
-        if (answer.code != 0) fail_msg("%d for vector %zu:\n%s", answer.code, i, whole->text);
-        assert_int_equal(answer.status, whole->status);
-        assert_int_equal(answer.close, whole->close);
-        assert_int_equal(answer.body_size, strlen(whole->body));
-        assert_memory_equal(answer.body, whole->body, answer.body_size);
-        assert_string_equal(whole->text + answer.consumed, whole->rest ? whole->rest : "");
+        feed_every_way(whole->text, strlen(whole->text), whole->to_head, &response);
+        if (response.code != 0) fail_msg("%d for vector %zu:\n%s", response.code, i, whole->text);
+        assert_int_equal(response.status, whole->status);
+        assert_int_equal(response.close, whole->close);
+        assert_int_equal(response.body_size, strlen(whole->body));
+        assert_memory_equal(response.body, whole->body, response.body_size);
+        assert_string_equal(whole->text + response.consumed, whole->rest ? whole->rest : "");
     }
 }
 
@@ -150,10 +150,10 @@ typedef struct other {
 
 static void expect_codes(const other_t *others, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        client_response_t answer;
-        feed_every_way(others[i].text, strlen(others[i].text), false, &answer);
-        if (answer.code != others[i].code)
-            fail_msg("%d, not %d, for vector %zu:\n%s", answer.code, others[i].code, i, others[i].text);
+        client_response_t response;
+        feed_every_way(others[i].text, strlen(others[i].text), false, &response);
+        if (response.code != others[i].code)
+            fail_msg("%d, not %d, for vector %zu:\n%s", response.code, others[i].code, i, others[i].text);
     }
 }
 
@@ -213,11 +213,11 @@ static void test_the_end_of_the_connection_ends_only_a_body_without_a_length(voi
         {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", UVHTTP_E_AGAIN},
     };
     EXPECT_CODES(others);
-    client_response_t answer;
+    client_response_t response;
     const char *text = "HTTP/1.1 200 OK\r\n\r\nall of it";
-    feed_every_way(text, strlen(text), false, &answer);
-    assert_true(answer.close);
-    assert_int_equal(answer.body_size, 9);
+    feed_every_way(text, strlen(text), false, &response);
+    assert_true(response.close);
+    assert_int_equal(response.body_size, 9);
 }
 
 /* One with a head of exactly the limit is read, one byte more is not; whole or in parts. */
@@ -316,14 +316,14 @@ static void test_the_cache_keeps_heads_up_to_a_size(void **state) {
     for (size_t over = 0; over <= 1; over++) {
         uvhttp__http1_head_cache_t cache = {.size = 0};
         size_t size = UVHTTP__HTTP1_HEAD_CACHED_MAX + over;
-        client_response_t answer;
+        client_response_t response;
         memset(text, 'x', sizeof text);
         memcpy(text, "HTTP/1.1 204 No Content\r\nX: ", 28);
         memcpy(text + size - 4, "\r\n\r\n", 4);
         for (int i = 0; i < 2; i++) {
-            feed_pieces(text, &size, 1, false, &cache, &answer);
-            assert_int_equal(answer.code, 0);
-            assert_int_equal(answer.consumed, size);
+            feed_pieces(text, &size, 1, false, &cache, &response);
+            assert_int_equal(response.code, 0);
+            assert_int_equal(response.consumed, size);
             assert_int_equal(cache.size, over ? 0 : size);
         }
     }
@@ -335,10 +335,10 @@ static void test_whole_heads_take_no_memory(void **state) {
     const char *text = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
     uvhttp__http1_head_cache_t cache = {.size = 0};
     size_t size = strlen(text), before = test_allocator_count();
-    client_response_t answer;
+    client_response_t response;
     for (int i = 0; i < 4; i++) {
-        feed_pieces(text, &size, 1, false, i < 2 ? NULL : &cache, &answer);
-        assert_int_equal(answer.code, 0);
+        feed_pieces(text, &size, 1, false, i < 2 ? NULL : &cache, &response);
+        assert_int_equal(response.code, 0);
     }
     assert_int_equal(test_allocator_count(), before);
 }
@@ -370,9 +370,9 @@ static void test_a_response_begins_anew_after_one_that_was_cut(void **state) {
 static void read_in_pieces(void *user) {
     (void)user;
     const char *text = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-    client_response_t answer;
-    feed_pieces(text, (size_t[]){5, 20, strlen(text)}, 3, false, NULL, &answer);
-    assert_int_equal(answer.code, test_allocator_failed() ? UVHTTP_E_NOMEM : 0);
+    client_response_t response;
+    feed_pieces(text, (size_t[]){5, 20, strlen(text)}, 3, false, NULL, &response);
+    assert_int_equal(response.code, test_allocator_failed() ? UVHTTP_E_NOMEM : 0);
 }
 
 static void test_a_head_in_pieces_bears_a_lack_of_memory(void **state) {

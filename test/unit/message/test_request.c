@@ -152,6 +152,18 @@ static void test_request_memory_is_aligned_and_limited(void **state) {
     assert_null(uvhttp_request_alloc(&ex.req, 100000)); /* the limit is 65536 */
 }
 
+static void test_a_copy_is_terminated_and_limited(void **state) {
+    (void)state;
+    char text[] = {'a', 'b', '\0', 'c'};
+    char *copy = uvhttp_request_str_dup(&ex.req, (uvhttp_str_t){text, sizeof text});
+    memset(text, 'x', sizeof text);
+    assert_non_null(copy);
+    assert_memory_equal(copy, "ab\0c", 5);
+    assert_string_equal(uvhttp_request_str_dup(&ex.req, (uvhttp_str_t){NULL, 0}), "");
+    assert_null(uvhttp_request_str_dup(&ex.req, (uvhttp_str_t){text, EXCHANGE_MEMORY_MAX}));
+    assert_null(uvhttp_request_str_dup(&ex.req, (uvhttp_str_t){text, SIZE_MAX}));
+}
+
 int main(void) {
     return RUN_TESTS_WITH(set_up, tear_down, test_request_line_is_seen_as_sent,
                           test_versions_compare_and_have_the_names_of_access_logs, test_every_method_has_its_name,
@@ -159,5 +171,5 @@ int main(void) {
                           test_repeated_headers_come_in_order, test_headers_are_counted_and_indexed,
                           test_views_follow_a_head_that_was_copied, test_peer_is_asked_for_once,
                           test_peer_address_has_no_port, test_data_and_body_are_forgotten_by_reset,
-                          test_request_memory_is_aligned_and_limited);
+                          test_request_memory_is_aligned_and_limited, test_a_copy_is_terminated_and_limited);
 }

@@ -266,7 +266,7 @@ static void times(const uvhttp_request_t *req, uint64_t *start_ns, uint64_t *now
     *now_ns = 5001;
 }
 
-static void answer(exchange_t *one, uvhttp_middleware_t log, int status) {
+static void respond(exchange_t *one, uvhttp_middleware_t log, int status) {
     static const uvhttp__request_ops_t ops = {.times = times};
     uvhttp__response_done(&one->res, 0);
     exchange_request(one, UVHTTP_GET, STR("/x"), NULL);
@@ -282,12 +282,12 @@ static void test_every_end_of_a_request_is_a_line(void **state) {
     kept_t kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
     uvhttp_middleware_t log = uvhttp_access_log(
         &(uvhttp_access_log_options_t){.format = UVHTTP_ACCESS_LOG_JSON, .write = keep, .user = &kept, .flush_ms = 1});
-    answer(&ex, log, UVHTTP_OK);
+    respond(&ex, log, UVHTTP_OK);
     drop(log);
     assert_int_equal(kept.lines, 1);
     assert_non_null(strstr(kept.last, "\"status\":201,\"bytes\":2,\"duration_us\":5}"));
     log = uvhttp_access_log(&(uvhttp_access_log_options_t){.write = keep, .user = &kept, .flush_ms = 60000});
-    answer(&ex, log, UVHTTP_E_ABORTED);
+    respond(&ex, log, UVHTTP_E_ABORTED);
     drop(log); /* does not wait for a minute */
     assert_int_equal(kept.lines, 2);
     assert_non_null(strstr(kept.last, "\"GET /x HTTP/1.1\" 499 - \"-\" \"-\""));
@@ -303,7 +303,7 @@ static void *respond_many(void *arg) {
     loop_t *loop = arg;
     exchange_t *own = calloc(1, sizeof *own);
     exchange_init(own, SIZE_MAX);
-    for (int i = 0; i < loop->count; i++) answer(own, loop->log, UVHTTP_OK);
+    for (int i = 0; i < loop->count; i++) respond(own, loop->log, UVHTTP_OK);
     uvhttp__response_done(&own->res, 0);
     exchange_deinit(own);
     free(own);
@@ -348,7 +348,7 @@ static void test_a_writer_that_waits_stops_nobody(void **state) {
     sem_init(&gate, 0, 0);
     uvhttp_middleware_t log = uvhttp_access_log(
         &(uvhttp_access_log_options_t){.write = wait_at_gate, .user = &kept, .flush_ms = 1, .ring_size = 65536});
-    for (int i = 0; i < 5000; i++) answer(&ex, log, UVHTTP_OK); /* much more than fits */
+    for (int i = 0; i < 5000; i++) respond(&ex, log, UVHTTP_OK); /* much more than fits */
     uvhttp_access_log_stats_t stats;
     assert_int_equal(uvhttp_access_log_stats(log, &stats), UVHTTP_OK);
     assert_true(stats.dropped > 1000);
@@ -367,13 +367,13 @@ static void test_two_logs_on_a_thread_do_not_mix(void **state) {
     uvhttp_middleware_t logs[2];
     for (int i = 0; i < 2; i++)
         logs[i] = uvhttp_access_log(&(uvhttp_access_log_options_t){.write = keep, .user = &kept[i]});
-    for (int i = 0; i < 30; i++) answer(&ex, logs[i % 3 == 0], UVHTTP_OK);
+    for (int i = 0; i < 30; i++) respond(&ex, logs[i % 3 == 0], UVHTTP_OK);
     for (int i = 0; i < 2; i++) drop(logs[i]);
     assert_int_equal(kept[0].lines, 20);
     assert_int_equal(kept[1].lines, 10);
     /* A new log is not confused with an old one at the same address. */
     logs[0] = uvhttp_access_log(&(uvhttp_access_log_options_t){.write = keep, .user = &kept[0]});
-    answer(&ex, logs[0], UVHTTP_OK);
+    respond(&ex, logs[0], UVHTTP_OK);
     drop(logs[0]);
     assert_int_equal(kept[0].lines, 21);
 }
@@ -406,13 +406,13 @@ static void test_a_full_disk_cuts_no_line_and_every_line_is_counted_once(void **
     uvhttp_middleware_t log = uvhttp_access_log(
         &(uvhttp_access_log_options_t){.path = path, .flush_ms = 1, .format = UVHTTP_ACCESS_LOG_JSON});
     limit_files(5003);
-    for (int i = 0; i < 200; i++) answer(&ex, log, UVHTTP_OK);
+    for (int i = 0; i < 200; i++) respond(&ex, log, UVHTTP_OK);
     uvhttp_access_log_stats_t stats = settled(log, 199); /* one may be half in the file */
     assert_true(stats.failed > 100);
     assert_true(stats.lines > 10);
     assert_int_equal(lseek(fd, 0, SEEK_END), 5003);
     limit_files(RLIM_INFINITY);
-    answer(&ex, log, UVHTTP_OK);
+    respond(&ex, log, UVHTTP_OK);
     stats = settled(log, 201);
     assert_int_equal(stats.lines + stats.failed, 201);
     ssize_t size = pread(fd, text, sizeof text, 0);
@@ -442,7 +442,7 @@ static void *flood(void *user) {
     flood_t *it = user;
     exchange_t *own = calloc(1, sizeof *own);
     exchange_init(own, SIZE_MAX);
-    while (!it->over) answer(own, it->log, UVHTTP_OK);
+    while (!it->over) respond(own, it->log, UVHTTP_OK);
     exchange_deinit(own);
     free(own);
     return NULL;
@@ -525,7 +525,7 @@ static void attempt(void *user) {
     uvhttp_middleware_t file = uvhttp_access_log(&(uvhttp_access_log_options_t){.path = "/dev/null"});
     exchange_t *own = calloc(1, sizeof *own);
     exchange_init(own, SIZE_MAX);
-    for (int i = 0; log.run && i < 3; i++) answer(own, log, UVHTTP_OK);
+    for (int i = 0; log.run && i < 3; i++) respond(own, log, UVHTTP_OK);
     exchange_deinit(own);
     free(own);
     uvhttp_access_log_stats_t stats = {0};

@@ -43,8 +43,8 @@ static int teardown(void **state) {
 }
 
 /* What the server does: middleware, handler, hooks. */
-static void answer(const uvhttp_compression_options_t *options, const char *accept, const char *type, const void *data,
-                   size_t size) {
+static void respond(const uvhttp_compression_options_t *options, const char *accept, const char *type, const void *data,
+                    size_t size) {
     uvhttp_middleware_t middleware = uvhttp_compression(options);
     assert_non_null(middleware.run);
     if (accept) exchange_field(&ex, "Accept-Encoding", accept);
@@ -81,7 +81,7 @@ static void assert_gunzips_to(const void *data, size_t size) {
 
 static void test_gzip_comes_out_as_it_went_in(void **state) {
     (void)state;
-    answer(NULL, "gzip", "text/html; charset=utf-8", plain, PLAIN_SIZE);
+    respond(NULL, "gzip", "text/html; charset=utf-8", plain, PLAIN_SIZE);
     assert_header("Content-Encoding", "gzip");
     assert_header("Vary", "Accept-Encoding");
     assert_true(ex.res.body.size < 300);
@@ -92,42 +92,42 @@ static void test_gzip_comes_out_as_it_went_in(void **state) {
 
 static void test_brotli_wins_when_nothing_is_preferred(void **state) {
     (void)state;
-    answer(NULL, "gzip, br", "application/json", plain, PLAIN_SIZE);
+    respond(NULL, "gzip, br", "application/json", plain, PLAIN_SIZE);
     assert_header("Content-Encoding", "br");
     assert_true(ex.res.body.size < 300);
 }
 
 static void test_the_client_s_preference_is_kept(void **state) {
     (void)state;
-    answer(NULL, "gzip;q=0.9, br;q=0.8", "text/plain", plain, PLAIN_SIZE);
+    respond(NULL, "gzip;q=0.9, br;q=0.8", "text/plain", plain, PLAIN_SIZE);
     assert_header("Content-Encoding", "gzip");
 }
 
 static void test_a_coding_that_is_off_is_not_used(void **state) {
     (void)state;
-    answer(&(uvhttp_compression_options_t){.no_brotli = true}, "br, gzip;q=0.1", "text/plain", plain, PLAIN_SIZE);
+    respond(&(uvhttp_compression_options_t){.no_brotli = true}, "br, gzip;q=0.1", "text/plain", plain, PLAIN_SIZE);
     assert_header("Content-Encoding", "gzip");
 }
 
 static void test_vary_is_sent_to_clients_that_accept_nothing(void **state) {
     (void)state;
-    answer(NULL, NULL, "text/plain", plain, PLAIN_SIZE);
+    respond(NULL, NULL, "text/plain", plain, PLAIN_SIZE);
     assert_untouched(plain, PLAIN_SIZE);
     assert_header("Vary", "Accept-Encoding");
 }
 
 static void test_sizes_have_limits(void **state) {
     (void)state;
-    answer(NULL, "gzip", "text/plain", plain, 1023);
+    respond(NULL, "gzip", "text/plain", plain, 1023);
     assert_untouched(plain, 1023);
     assert_no_header("Vary");
     exchange_deinit(&ex);
     setup(NULL);
-    answer(NULL, "gzip", "text/plain", plain, 1024);
+    respond(NULL, "gzip", "text/plain", plain, 1024);
     assert_header("Content-Encoding", "gzip");
     exchange_deinit(&ex);
     setup(NULL);
-    answer(&(uvhttp_compression_options_t){.size_max = 2000}, "gzip", "text/plain", plain, 2001);
+    respond(&(uvhttp_compression_options_t){.size_max = 2000}, "gzip", "text/plain", plain, 2001);
     assert_untouched(plain, 2001);
 }
 
@@ -149,7 +149,7 @@ static void test_types_decide(void **state) {
                  {"+json", false},
                  {"textual/x", false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
-        answer(NULL, "gzip", cases[i].type, plain, PLAIN_SIZE);
+        respond(NULL, "gzip", cases[i].type, plain, PLAIN_SIZE);
         if ((uvhttp_response_header_get(&ex.res, "Content-Encoding").data != NULL) != cases[i].compressed)
             fail_msg("%s", cases[i].type);
         exchange_deinit(&ex);
@@ -157,24 +157,24 @@ static void test_types_decide(void **state) {
     }
     const char *const types[] = {"", "model/*", "application/x-mine", NULL};
     const uvhttp_compression_options_t own = {.types = types};
-    answer(&own, "gzip", "model/obj", plain, PLAIN_SIZE);
+    respond(&own, "gzip", "model/obj", plain, PLAIN_SIZE);
     assert_header("Content-Encoding", "gzip");
     exchange_deinit(&ex);
     setup(NULL);
-    answer(&own, "gzip", "text/plain", plain, PLAIN_SIZE);
+    respond(&own, "gzip", "text/plain", plain, PLAIN_SIZE);
     assert_untouched(plain, PLAIN_SIZE);
 }
 
 static void test_what_is_encoded_or_must_not_be_transformed_is_left_alone(void **state) {
     (void)state;
     assert_int_equal(uvhttp_response_header(&ex.res, "Content-Encoding", "zstd"), 0);
-    answer(NULL, "gzip", "text/plain", plain, PLAIN_SIZE);
+    respond(NULL, "gzip", "text/plain", plain, PLAIN_SIZE);
     assert_header("Content-Encoding", "zstd");
     assert_int_equal(ex.res.body.size, PLAIN_SIZE);
     exchange_deinit(&ex);
     setup(NULL);
     assert_int_equal(uvhttp_response_header(&ex.res, "Cache-Control", "max-age=60 , No-Transform"), 0);
-    answer(NULL, "gzip", "text/plain", plain, PLAIN_SIZE);
+    respond(NULL, "gzip", "text/plain", plain, PLAIN_SIZE);
     assert_untouched(plain, PLAIN_SIZE);
 }
 
@@ -183,12 +183,12 @@ static void test_a_body_that_does_not_shrink_is_sent_as_it_is(void **state) {
     char noise[2000];
     uint32_t x = 1;
     for (size_t i = 0; i < sizeof noise; ++i) noise[i] = (char)((x = x * 1664525 + 1013904223) >> 24);
-    answer(NULL, "gzip", "text/plain", noise, sizeof noise);
+    respond(NULL, "gzip", "text/plain", noise, sizeof noise);
     assert_untouched(noise, sizeof noise);
     assert_header("Vary", "Accept-Encoding");
     exchange_deinit(&ex);
     setup(NULL);
-    answer(NULL, "br", "text/plain", noise, sizeof noise);
+    respond(NULL, "br", "text/plain", noise, sizeof noise);
     assert_untouched(noise, sizeof noise);
 }
 
@@ -196,13 +196,13 @@ static void test_vary_is_not_doubled_and_a_strong_etag_becomes_weak(void **state
     (void)state;
     assert_int_equal(uvhttp_response_header(&ex.res, "Vary", "Origin, accept-encoding"), 0);
     assert_int_equal(uvhttp_response_header(&ex.res, "ETag", "\"abc\""), 0);
-    answer(NULL, "gzip", "text/plain", plain, PLAIN_SIZE);
+    respond(NULL, "gzip", "text/plain", plain, PLAIN_SIZE);
     assert_header("Vary", "Origin, accept-encoding");
     assert_header("ETag", "W/\"abc\"");
     exchange_deinit(&ex);
     setup(NULL);
     assert_int_equal(uvhttp_response_header(&ex.res, "ETag", "W/\"abc\""), 0);
-    answer(NULL, "gzip", "text/plain", plain, PLAIN_SIZE);
+    respond(NULL, "gzip", "text/plain", plain, PLAIN_SIZE);
     assert_header("ETag", "W/\"abc\"");
 }
 

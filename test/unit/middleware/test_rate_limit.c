@@ -131,9 +131,9 @@ typedef struct table {
     uvhttp_rate_limit_take_t take; /* key and kind apart */
 } table_t;
 
-static table_t table_of(uint32_t max_keys, uint64_t interval, uint32_t burst) {
+static table_t table_of(uint32_t keys_max, uint64_t interval, uint32_t burst) {
     table_t table = {.take = {.interval_ns = interval, .burst = burst, .now_ns = 1000}};
-    assert_int_equal(uvhttp__rate_limit_local_store(max_keys, &table.store), 0);
+    assert_int_equal(uvhttp__rate_limit_local_store(keys_max, &table.store), 0);
     return table;
 }
 

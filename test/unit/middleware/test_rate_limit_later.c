@@ -57,15 +57,15 @@ static void test_a_store_may_decide_in_the_call(void **state) {
     store.at_once = true;
     store.allowed = 1;
     int fd = client_ask(serving, ASK);
-    client_response_t *answer = client_read(fd);
-    assert_int_equal(answer->status, 200);
-    assert_string_equal(answer->body, "hello");
-    assert_non_null(strstr(answer->text, "RateLimit: \"own\";r=7;t=2\r\n"));
+    client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, 200);
+    assert_string_equal(response->body, "hello");
+    assert_non_null(strstr(response->text, "RateLimit: \"own\";r=7;t=2\r\n"));
     store.allowed = 0;
     client_send_text(fd, ASK);
-    answer = client_read(fd);
-    assert_int_equal(answer->status, 429);
-    assert_non_null(strstr(answer->text, "Retry-After: 2\r\n"));
+    response = client_read(fd);
+    assert_int_equal(response->status, 429);
+    assert_non_null(strstr(response->text, "Retry-After: 2\r\n"));
     store.status = UVHTTP_E_TIMEOUT;
     client_send_text(fd, ASK);
     assert_int_equal(client_read(fd)->status, 200); /* open */

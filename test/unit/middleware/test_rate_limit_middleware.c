@@ -408,7 +408,7 @@ static void test_wrong_options_are_refused_with_a_line_that_says_which(void **st
     REFUSED("burst is 1000000001: expected 1..1000000000", .burst = 1000000001);
     REFUSED("burst is 1000000000 at 1 per_second: an empty bucket would take more than 366 days", .per_second = 1,
             .burst = 1000000000);
-    REFUSED("max_keys is 100000001", .max_keys = 100000001);
+    REFUSED("keys_max is 100000001", .keys_max = 100000001);
     REFUSED("ipv4_prefix is 33", .ipv4_prefix = 33);
     REFUSED("ipv6_prefix is 129", .ipv6_prefix = 129);
     REFUSED("by is 4", .by = (uvhttp_rate_limit_by_t)4);

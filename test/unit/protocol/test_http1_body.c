@@ -86,9 +86,9 @@ static void expect_body(int fd, size_t size) {
 }
 
 static void expect_hello(int fd) {
-    client_response_t *answer = client_read(fd);
-    assert_int_equal(answer->status, 200);
-    assert_string_equal(answer->body, "hello");
+    client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, 200);
+    assert_string_equal(response->body, "hello");
 }
 
 /* --- what the client does meanwhile --- */

@@ -73,12 +73,12 @@ static void test_bytes_behind_the_head_are_the_other_protocols(void **state) {
     serving_t *serving = *state;
     begin(state);
     int fd = client_ask(serving, UPGRADE("/up") "early");
-    client_response_t *answer = client_read(fd);
-    assert_int_equal(answer->status, 101);
-    assert_non_null(strstr(answer->text, "Upgrade: echo\r\n"));
-    assert_non_null(strstr(answer->text, "Connection: Upgrade\r\n"));
-    assert_non_null(strstr(answer->text, "X-Protocol: echo/1\r\n"));
-    assert_null(strstr(answer->text, "Content-Length"));
+    client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, 101);
+    assert_non_null(strstr(response->text, "Upgrade: echo\r\n"));
+    assert_non_null(strstr(response->text, "Connection: Upgrade\r\n"));
+    assert_non_null(strstr(response->text, "X-Protocol: echo/1\r\n"));
+    assert_null(strstr(response->text, "Content-Length"));
     expect_text(fd, "welcome early");
     client_send_text(fd, GET("/up")); /* no request any more */
     expect_text(fd, GET("/up"));
@@ -118,9 +118,9 @@ static void test_a_response_in_place_of_the_upgrade_ends_the_connection_as_asked
     begin(state);
     int fd =
         client_ask(serving, "GET /not-up HTTP/1.1\r\nHost: a\r\nConnection: close, Upgrade\r\nUpgrade: echo\r\n\r\n");
-    client_response_t *answer = client_read(fd);
-    assert_int_equal(answer->status, 403);
-    assert_non_null(strstr(answer->text, "Connection: close\r\n"));
+    client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, 403);
+    assert_non_null(strstr(response->text, "Connection: close\r\n"));
     client_expect_end(fd);
     serving_leave(serving, fd);
     assert_int_equal(opens, 0);
@@ -173,9 +173,9 @@ static void test_a_late_upgrade_learns_of_drain_and_fin(void **state) {
         if (other >= 0) assert_int_equal(client_read(other)->status, 404);
         assert_int_equal(uvhttp_deferred_run(deferred, run_upgrade, (void *)"hello"), UVHTTP_OK);
         uvhttp_deferred_release(deferred);
-        client_response_t *answer = client_read(fd);
-        assert_int_equal(answer->status, 101);
-        assert_null(strstr(answer->text, "Connection: close"));
+        client_response_t *response = client_read(fd);
+        assert_int_equal(response->status, 101);
+        assert_null(strstr(response->text, "Connection: close"));
         expect_text(fd, "hello");
         client_expect_end(fd);
         close(fd);

@@ -134,9 +134,9 @@ static const char *respond_to(serving_t *serving, int listener, const char *text
     for (size_t at = 0; at < size; at += step)
         if (send(fd, text + at, step, MSG_NOSIGNAL) < 0) break;
     close(fd);
-    client_response_t *answer = client_read(client);
+    client_response_t *response = client_read(client);
     close(client);
-    return answer->body;
+    return response->body;
 }
 
 /* --- tests --- */
@@ -214,16 +214,16 @@ static void test_a_response_has_limits(void **state) {
             int head = snprintf(text, sizeof text, heads[i], size);
             memset(text + head, 'b', size);
             text[(size_t)head + size] = '\0';
-            const char *answer = respond_to(serving, listener, text, false);
-            assert_memory_equal(answer, size == 1000 ? "200 " : "UVHTTP_E_PEER_TOO_LARGE", 4);
+            const char *response = respond_to(serving, listener, text, false);
+            assert_memory_equal(response, size == 1000 ? "200 " : "UVHTTP_E_PEER_TOO_LARGE", 4);
         }
     }
     for (size_t size = 128; size <= 129; size++) {
         int begun = snprintf(text, sizeof text, "HTTP/1.1 204 No Content\r\nX: ");
         memset(text + begun, 'h', size);
         memcpy(text + size - 4, "\r\n\r\n", 5);
-        const char *answer = respond_to(serving, listener, text, false);
-        assert_memory_equal(answer, size == 128 ? "204 " : "UVHTTP_E_PEER_TOO_LARGE", 4);
+        const char *response = respond_to(serving, listener, text, false);
+        assert_memory_equal(response, size == 128 ? "204 " : "UVHTTP_E_PEER_TOO_LARGE", 4);
     }
     close(listener);
 }

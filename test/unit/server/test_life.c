@@ -205,9 +205,9 @@ static void test_stop_in_a_handler_responds_and_closes(void **state) {
     uvhttp_get(serving->server, "/stop", stop_server, serving);
     serving_start(serving);
     int idle = client_connect(serving->port), fd = client_ask(serving, GET("/stop"));
-    client_response_t *answer = client_read(fd);
-    assert_int_equal(answer->status, 200);
-    assert_string_equal(answer->body, "stopping");
+    client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, 200);
+    assert_string_equal(response->body, "stopping");
     client_expect_end(fd);
     client_expect_end(idle);
     close(fd);

@@ -167,6 +167,10 @@ static outcome_t call_save_body(const void *options, size_t size) {
     return of_status(status);
 }
 
+static outcome_t call_write_body(const void *options, size_t size) {
+    return of_status(uvhttp_request_write_body_sized(&ex.req, 0, options, size, NULL));
+}
+
 static outcome_t call_static(const void *options, size_t size) {
     static int routes;
     char pattern[32];
@@ -287,6 +291,7 @@ static const reader_t readers[] = {
     DEFAULTS("group_defaults", call_defaults, uvhttp_route_options_t),
     DEFAULTS("events_open", call_events, uvhttp_events_options_t),
     DEFAULTS("request_save_body", call_save_body, uvhttp_save_options_t),
+    DEFAULTS("request_write_body", call_write_body, uvhttp_save_options_t),
     DEFAULTS("static", call_static, uvhttp_static_options_t),
     DEFAULTS("work_with", call_work, uvhttp_work_options_t),
     DEFAULTS("tls_development", call_development, uvhttp_tls_options_t),

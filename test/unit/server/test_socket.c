@@ -7,7 +7,7 @@ static uvhttp_connector_t connector;
 static uvhttp_deferred_t *deferred;
 static atomic_int calls;
 
-static void answer(int status) {
+static void respond(int status) {
     uvhttp_deferred_text(deferred, 200, status == UVHTTP_OK ? "ok" : uvhttp_error_name(status));
     uvhttp_deferred_release(deferred);
 }
@@ -42,7 +42,7 @@ static void on_first(uvhttp_fd_watcher_t *watch, void *user) {
     (void)user;
     calls++;
     uvhttp_fd_watcher_stop(watch == &watches[0] ? &watches[1] : &watches[0]);
-    answer(UVHTTP_OK);
+    respond(UVHTTP_OK);
 }
 
 static void both_are_ready(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -73,7 +73,7 @@ static void on_again(uvhttp_fd_watcher_t *watch, void *user) {
         status = uvhttp_fd_watcher_start(watch, pairs[0][0], UVHTTP_READABLE, on_again, user);
         if (status == UVHTTP_OK) return;
     }
-    answer(status);
+    respond(status);
 }
 
 static void again(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -112,7 +112,7 @@ static void on_connect(uvhttp_connector_t *it, int status, int fd, void *user) {
     calls++;
     if (fd >= 0 && (uvhttp_socket_write(fd, "hello", 5, &sent) != UVHTTP_OK || sent != 5)) abort();
     if (fd >= 0) close(fd);
-    answer(status);
+    respond(status);
 }
 
 static void connect_there(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -124,7 +124,7 @@ static void connect_there(uvhttp_request_t *req, uvhttp_response_t *res, void *u
     if (uvhttp_connect_start(&connector, address, LIMIT_SECONDS * 1000, on_connect, &calls) != UVHTTP_OK) abort();
     uvhttp_connect_stop(&connector); /* on_connect comes for the second one alone */
     int status = uvhttp_connect_start(&connector, address, LIMIT_SECONDS * 1000, on_connect, &calls);
-    if (status != UVHTTP_OK) answer(status);
+    if (status != UVHTTP_OK) respond(status);
 }
 
 static void test_a_connection_is_made(void **state) {

@@ -35,7 +35,7 @@ static void beat(void *user) {
 }
 
 /* A handler whose response is made by a job, and sent on the loop. */
-static void answer(void *user, int status) {
+static void respond(void *user, int status) {
     uvhttp_deferred_t *deferred = user;
     done(NULL, status);
     uvhttp_deferred_text(deferred, status == UVHTTP_OK ? 200 : 503, "by a job");
@@ -45,8 +45,8 @@ static void answer(void *user, int status) {
 static void give(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     uvhttp_deferred_t *deferred = uvhttp_response_defer(res);
-    atomic_store(&seen.consumed, uvhttp_work(seen.server, run, answer, deferred));
-    if (atomic_load(&seen.consumed) != UVHTTP_OK) answer(deferred, atomic_load(&seen.consumed));
+    atomic_store(&seen.consumed, uvhttp_work(seen.server, run, respond, deferred));
+    if (atomic_load(&seen.consumed) != UVHTTP_OK) respond(deferred, atomic_load(&seen.consumed));
 }
 
 static void start(serving_t *serving) {

@@ -81,22 +81,22 @@ int client_ask(const serving_t *serving, const char *text) {
 }
 
 client_response_t *client_read(int fd) {
-    static client_response_t answer;
-    memset(&answer, 0, sizeof answer);
-    size_t want = sizeof answer.text - 1;
-    while (answer.size < want) {
-        ssize_t got = client_receive_some(fd, answer.text + answer.size, 1); /* what follows is the next reader's */
+    static client_response_t response;
+    memset(&response, 0, sizeof response);
+    size_t want = sizeof response.text - 1;
+    while (response.size < want) {
+        ssize_t got = client_receive_some(fd, response.text + response.size, 1); /* what follows is the next reader's */
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) fail_msg("no response in time");
         if (got <= 0) break;
-        answer.size++;
-        char *end = strstr(answer.text, "\r\n\r\n"), *length = strstr(answer.text, "Content-Length: ");
-        if (end && (length || strncmp(answer.text, "HTTP/1.1 101", 12) == 0))
-            want = (size_t)(end + 4 - answer.text) + (length ? strtoul(length + 16, NULL, 10) : 0);
+        response.size++;
+        char *end = strstr(response.text, "\r\n\r\n"), *length = strstr(response.text, "Content-Length: ");
+        if (end && (length || strncmp(response.text, "HTTP/1.1 101", 12) == 0))
+            want = (size_t)(end + 4 - response.text) + (length ? strtoul(length + 16, NULL, 10) : 0);
     }
-    if (answer.size > 12) answer.status = (int)strtol(answer.text + 9, NULL, 10);
-    char *end = strstr(answer.text, "\r\n\r\n");
-    answer.body = end ? end + 4 : "";
-    return &answer;
+    if (response.size > 12) response.status = (int)strtol(response.text + 9, NULL, 10);
+    char *end = strstr(response.text, "\r\n\r\n");
+    response.body = end ? end + 4 : "";
+    return &response;
 }
 
 void client_read_last(int fd, int status) {

@@ -63,7 +63,7 @@ int serving_teardown(void **state);
 
 int client_ask(const serving_t *serving, const char *text);
 
-typedef struct answer {
+typedef struct client_response {
     int status;
     const char *body;
     size_t size;

@@ -25,10 +25,10 @@ static void expect_response_or_close(int fd) {
         if (atomic_load(&run_returned)) return;
         assert_true(tries < LIMIT_SECONDS * 100);
     }
-    client_response_t *answer = client_read(fd);
-    if (answer->size == 0) return;
-    assert_true(answer->status == 200 || answer->status == 500 || answer->status == 503);
-    assert_non_null(strstr(answer->text, "\r\n\r\n"));
+    client_response_t *response = client_read(fd);
+    if (response->size == 0) return;
+    assert_true(response->status == 200 || response->status == 500 || response->status == 503);
+    assert_non_null(strstr(response->text, "\r\n\r\n"));
 }
 
 /* A socket with a number that no loop has had. libuv closes descriptors by a system call that ThreadSanitizer does not

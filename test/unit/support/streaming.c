@@ -99,11 +99,11 @@ uint64_t counter(const serving_t *serving, const char *name) {
     return uvhttp_server_counter(serving->server, name);
 }
 
-void assert_consumed(const client_response_t *answer, const char *data, size_t size) {
+void assert_consumed(const client_response_t *response, const char *data, size_t size) {
     char text[64];
     snprintf(text, sizeof text, "%zu %lu", size, sum_of(data, size, 0));
-    assert_int_equal(answer->status, 200);
-    assert_string_equal(answer->body, text);
+    assert_int_equal(response->status, 200);
+    assert_string_equal(response->body, text);
 }
 
 void expect_consumed(int fd, const char *data, size_t size) {
@@ -111,7 +111,7 @@ void expect_consumed(int fd, const char *data, size_t size) {
 }
 
 void expect_hello(int fd) {
-    client_response_t *answer = client_read(fd);
-    assert_int_equal(answer->status, 200);
-    assert_string_equal(answer->body, "hello");
+    client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, 200);
+    assert_string_equal(response->body, "hello");
 }

@@ -48,7 +48,7 @@ void hello(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
 void streaming_start(serving_t *serving, uvhttp_route_options_t options);
 uint64_t counter(const serving_t *serving, const char *name);
 /* The response of take_end to these bytes. */
-void assert_consumed(const client_response_t *answer, const char *data, size_t size);
+void assert_consumed(const client_response_t *response, const char *data, size_t size);
 void expect_consumed(int fd, const char *data, size_t size);
 void expect_hello(int fd);
 

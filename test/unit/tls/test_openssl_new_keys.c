@@ -148,10 +148,10 @@ static void test_a_response_that_has_not_begun_is_sent(void **state) {
     assert_int_equal(uvhttp_deferred_on_stop(deferred, count_stop, &stops), UVHTTP_OK);
     WAIT_UNTIL(atomic_load(&stops) == 1);
     assert_int_equal(uvhttp_deferred_text(deferred, 200, "later"), UVHTTP_OK);
-    client_response_t *answer = client_read(client.fd);
-    assert_int_equal(answer->status, 200);
-    assert_string_equal(answer->body, "later");
-    assert_non_null(strstr(answer->text, "Connection: close\r\n"));
+    client_response_t *response = client_read(client.fd);
+    assert_int_equal(response->status, 200);
+    assert_string_equal(response->body, "later");
+    assert_non_null(strstr(response->text, "Connection: close\r\n"));
     uvhttp_deferred_release(deferred);
     expect_end(&client);
 }
@@ -173,9 +173,9 @@ static void test_new_keys_of_the_client_alone_end_nothing(void **state) {
     update_keys(&client, SSL_KEY_UPDATE_NOT_REQUESTED);
     for (int i = 0; i < 2; i++) {
         ask(&client, GET("/missing"));
-        client_response_t *answer = client_read(client.fd);
-        assert_int_equal(answer->status, 404);
-        assert_null(strstr(answer->text, "Connection: close"));
+        client_response_t *response = client_read(client.fd);
+        assert_int_equal(response->status, 404);
+        assert_null(strstr(response->text, "Connection: close"));
     }
     assert_false(has_ended(*state));
     assert_int_equal(atomic_load(&notified), 0);

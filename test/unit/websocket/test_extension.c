@@ -18,7 +18,7 @@ static const uvhttp__ws_deflate_t ready = {.server_bits = 15, .client_bits = 15}
                                   narrow = {.server_bits = 10, .client_bits = 11, .server_takeover = true};
 
 /* The response to an offer, NULL if it is declined. The offer stands in memory of its size. */
-static const char *answer(const char *offer, const uvhttp__ws_deflate_t *willing) {
+static const char *accept_offer(const char *offer, const uvhttp__ws_deflate_t *willing) {
     static char out[UVHTTP__WS_EXTENSION_SIZE_MAX];
     uvhttp__ws_deflate_t agreed;
     if (!uvhttp__ws_deflate_negotiate(uvhttp__str_from(offer), willing, &agreed)) return NULL;
@@ -31,7 +31,7 @@ static void test_good_offers_are_accepted(void **state) {
     static const struct {
         const char *offer;
         const uvhttp__ws_deflate_t *willing;
-        const char *answer;
+        const char *response;
     } cases[] = {
         {"permessage-deflate", &takeover, "permessage-deflate"},
         {"permessage-deflate", &ready, "permessage-deflate; server_no_context_takeover; client_no_context_takeover"},
@@ -72,9 +72,9 @@ static void test_good_offers_are_accepted(void **state) {
         {"x-webkit-deflate-frame, permessage-deflate; client_max_window_bits", &takeover, "permessage-deflate"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *got = answer(cases[i].offer, cases[i].willing);
+        const char *got = accept_offer(cases[i].offer, cases[i].willing);
         if (!got) fail_msg("declined: %s", cases[i].offer);
-        assert_string_equal(got, cases[i].answer);
+        assert_string_equal(got, cases[i].response);
     }
 }
 
@@ -113,7 +113,7 @@ static void test_bad_offers_are_declined(void **state) {
                                          "\"permessage-deflate\"",
                                          "x; a=\"permessage-deflate, permessage-deflate"};
     for (size_t i = 0; i < sizeof offers / sizeof *offers; i++)
-        if (answer(offers[i], &takeover)) fail_msg("accepted: %s", offers[i]);
+        if (accept_offer(offers[i], &takeover)) fail_msg("accepted: %s", offers[i]);
 }
 
 int main(void) {
