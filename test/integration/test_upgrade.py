@@ -1,5 +1,6 @@
 """The upgrade of a running service to a new binary: SIGUSR2. `./dev upgrade` is the same at length."""
 import contextlib
+import json
 import os
 import pathlib
 import select
@@ -103,6 +104,12 @@ def test_a_replaced_file_is_what_runs_next(serve, successors, tmp_path, io_threa
     assert pathlib.Path(f"/proc/{new}/cmdline").read_bytes() == arguments
 
 
+def is_alone(connection):
+    """Whether it is its server's only connection."""
+    counters = json.loads(connection.get("/counters").body)
+    return counters["connections_accepted"] - counters["connections_closed"] == 1
+
+
 def test_one_upgrade_after_the_other(serve, successors, tmp_path):
     service = Service(serve, successors, tmp_path, settings={"io_threads": 2})
     descriptors = None
@@ -110,7 +117,7 @@ def test_one_upgrade_after_the_other(serve, successors, tmp_path):
         pid = service.upgrade()
         poll(lambda: service.process_of(service.server.address) == pid)
         with Connection(service.server.address) as connection:
-            connection.get("/ready")
+            poll(lambda: is_alone(connection))
             now = len(os.listdir(f"/proc/{pid}/fd"))
         assert descriptors in (None, now), "each process has as many descriptors as the one before"
         descriptors = now
