@@ -117,7 +117,8 @@ def test_one_upgrade_after_the_other(serve, successors, tmp_path):
         pid = service.upgrade()
         poll(lambda: service.process_of(service.server.address) == pid)
         with Connection(service.server.address) as connection:
-            poll(lambda: is_alone(connection))
+            # Its PID file is written just before descriptor 3, the channel to the old process, is closed.
+            poll(lambda: is_alone(connection) and not os.path.lexists(f"/proc/{pid}/fd/3"))
             now = len(os.listdir(f"/proc/{pid}/fd"))
         assert descriptors in (None, now), "each process has as many descriptors as the one before"
         descriptors = now
