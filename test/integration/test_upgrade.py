@@ -110,15 +110,23 @@ def is_alone(connection):
     return counters["connections_accepted"] - counters["connections_closed"] == 1
 
 
+def has_ended(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def test_one_upgrade_after_the_other(serve, successors, tmp_path):
     service = Service(serve, successors, tmp_path, settings={"io_threads": 2})
     descriptors = None
     for _ in range(4):
+        old = service.pid()
         pid = service.upgrade()
         poll(lambda: service.process_of(service.server.address) == pid)
         with Connection(service.server.address) as connection:
-            # Its PID file is written just before descriptor 3, the channel to the old process, is closed.
-            poll(lambda: is_alone(connection) and not os.path.lexists(f"/proc/{pid}/fd/3"))
+            # The old process ends after the new one has closed the channel to it.
+            poll(lambda: is_alone(connection) and has_ended(old))
             now = len(os.listdir(f"/proc/{pid}/fd"))
         assert descriptors in (None, now), "each process has as many descriptors as the one before"
         descriptors = now
