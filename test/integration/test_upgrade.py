@@ -1,5 +1,6 @@
 """The upgrade of a running service to a new binary: SIGUSR2. `./dev upgrade` is the same at length."""
 import contextlib
+import json
 import os
 import pathlib
 import select
@@ -103,14 +104,29 @@ def test_a_replaced_file_is_what_runs_next(serve, successors, tmp_path, io_threa
     assert pathlib.Path(f"/proc/{new}/cmdline").read_bytes() == arguments
 
 
+def is_alone(connection):
+    """Whether it is its server's only connection."""
+    counters = json.loads(connection.get("/counters").body)
+    return counters["connections_accepted"] - counters["connections_closed"] == 1
+
+
+def has_ended(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def test_one_upgrade_after_the_other(serve, successors, tmp_path):
     service = Service(serve, successors, tmp_path, settings={"io_threads": 2})
     descriptors = None
     for _ in range(4):
+        old = service.pid()
         pid = service.upgrade()
         poll(lambda: service.process_of(service.server.address) == pid)
         with Connection(service.server.address) as connection:
-            connection.get("/ready")
+            # The old process ends after the new one has closed the channel to it.
+            poll(lambda: is_alone(connection) and has_ended(old))
             now = len(os.listdir(f"/proc/{pid}/fd"))
         assert descriptors in (None, now), "each process has as many descriptors as the one before"
         descriptors = now
