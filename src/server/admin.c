@@ -111,6 +111,16 @@ static void describe_address(uvhttp__admin_t *admin) {
     snprintf(admin->address, sizeof admin->address, "%s%.100s%s", has_url ? "http://" : "", text, has_url ? "/" : "");
 }
 
+/* On a socket of the process that this one replaces, if it has passed one. */
+static int listen_on(uvhttp__admin_t *admin) {
+    uvhttp__inherited_t *inherited = &admin->server->tcp_server->inherited, *own = &admin->own->tcp_server->inherited;
+    *own = *inherited;
+    int status = admin->life->listen(admin->own, admin->server->service.config.admin, NULL);
+    *inherited = *own;
+    *own = (uvhttp__inherited_t){.count = 0};
+    return status;
+}
+
 static int make_own(uvhttp__admin_t *admin, reach_t reach) {
     uvhttp_server_config_t config;
     own_config(&config, &admin->server->service.config);
@@ -121,7 +131,7 @@ static int make_own(uvhttp__admin_t *admin, reach_t reach) {
     admin->own->tcp_server->options.name = "admin";
     admin->own->tcp_server->options.private_paths = true;
     int status = uvhttp__admin_add_routes(admin, reach == REACH_LOOPBACK);
-    if (status == UVHTTP_OK) status = admin->life->listen(admin->own, admin->server->service.config.admin, NULL);
+    if (status == UVHTTP_OK) status = listen_on(admin);
     if (status == UVHTTP_OK) describe_address(admin);
     return status;
 }
@@ -153,9 +163,25 @@ bool uvhttp__admin_start(uvhttp__admin_t *admin) {
     return admin->started = uvhttp__thread_start(&admin->thread, run, admin);
 }
 
+static void end_ticks(uvhttp__admin_t *admin) {
+    if (atomic_exchange(&admin->ending, true)) return;
+    (void)uvhttp__tcp_server_post(admin->own->tcp_server, 0, &admin->finish); /* else its loop has not begun */
+}
+
+int uvhttp__admin_each_socket(uvhttp__admin_t *admin, void (*each)(const char *text, int fd, bool more, void *arg),
+                              void *arg) {
+    return admin ? uvhttp__tcp_server_each_socket(admin->own->tcp_server, each, arg) : UVHTTP_OK;
+}
+
+void uvhttp__admin_pass_on(uvhttp__admin_t *admin) {
+    if (!admin) return;
+    end_ticks(admin);
+    uvhttp__tcp_server_pass_on(admin->own->tcp_server);
+}
+
 void uvhttp__admin_stop(uvhttp__admin_t *admin) {
     if (!admin || !admin->started) return;
-    (void)uvhttp__tcp_server_post(admin->own->tcp_server, 0, &admin->finish); /* else its loop has not begun */
+    end_ticks(admin);
     (void)admin->life->stop(admin->own);
     pthread_join(admin->thread, NULL);
     admin->started = false;

@@ -32,6 +32,11 @@ bool uvhttp__admin_start(uvhttp__admin_t *admin);
 void uvhttp__admin_stop(uvhttp__admin_t *admin);
 /* Stops and frees it, before the server that it shows is freed. */
 void uvhttp__admin_free(uvhttp__admin_t *admin);
+/* As uvhttp__tcp_server_each_socket. Any thread. */
+int uvhttp__admin_each_socket(uvhttp__admin_t *admin, void (*each)(const char *text, int fd, bool more, void *arg),
+                              void *arg);
+/* Another process has its sockets now: it stops listening, and its event streams end. Any thread. */
+void uvhttp__admin_pass_on(uvhttp__admin_t *admin);
 /* Where it listens, for people; "" without one. */
 const char *uvhttp__admin_address(const uvhttp__admin_t *admin);
 

@@ -2,6 +2,7 @@
 #ifndef UVHTTP_SRC_SERVER_ADMIN_INTERNAL_H
 #define UVHTTP_SRC_SERVER_ADMIN_INTERNAL_H
 
+#include <stdatomic.h>
 #include <uvhttp/auth.h>
 #include <uvhttp/events.h>
 #include <uvhttp/metrics.h>
@@ -38,6 +39,7 @@ struct uvhttp__admin {
     char address[UVHTTP__ADDRESS_TEXT_MAX];
     pthread_t thread;
     bool started;                 /* the thread is to be joined */
+    atomic_bool ending;           /* `finish` has been posted */
     uvhttp__post_t begin, finish; /* to the own loop: ticks start and end */
     uvhttp__admin_ticks_t ticks;  /* own loop's thread */
 };
@@ -45,7 +47,7 @@ struct uvhttp__admin {
 /* --- admin_respond.c --- */
 /* Sends it, or 503 if it could not be made. */
 void uvhttp__admin_respond(uvhttp_response_t *res, int status, const uvhttp__json_t *json);
-/* What the server is doing: "starting", "running" or "draining". Any thread. */
+/* What the server is doing: "starting", "running", "grace", "draining" or "stopped". Any thread. */
 const char *uvhttp__admin_state(const uvhttp__admin_t *admin);
 
 /* --- admin_routes.c --- */

@@ -23,6 +23,16 @@ void uvhttp__admin_free(uvhttp__admin_t *admin) {
     (void)admin;
 }
 
+int uvhttp__admin_each_socket(uvhttp__admin_t *admin, void (*each)(const char *text, int fd, bool more, void *arg),
+                              void *arg) {
+    (void)admin, (void)each, (void)arg;
+    return UVHTTP_OK;
+}
+
+void uvhttp__admin_pass_on(uvhttp__admin_t *admin) {
+    (void)admin;
+}
+
 const char *uvhttp__admin_address(const uvhttp__admin_t *admin) {
     (void)admin;
     return "";

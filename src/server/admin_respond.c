@@ -3,13 +3,12 @@
 #include "server/admin_internal.h"
 
 const char *uvhttp__admin_state(const uvhttp__admin_t *admin) {
-    uvhttp__tcp_server_t *tcp_server = admin->server->tcp_server;
-    const char *reason;
-    if (!uvhttp__server_engine(admin->server, &reason)) return "starting";
-    pthread_mutex_lock(&tcp_server->stop_lock);
-    int level = tcp_server->stop_level;
-    pthread_mutex_unlock(&tcp_server->stop_lock);
-    return level == 0 ? "running" : "draining";
+    static const char *const names[] = {[UVHTTP__STATE_STARTING] = "starting",
+                                        [UVHTTP__STATE_READY] = "running",
+                                        [UVHTTP__STATE_GRACE] = "grace",
+                                        [UVHTTP__STATE_DRAINING] = "draining",
+                                        [UVHTTP__STATE_STOPPED] = "stopped"};
+    return names[atomic_load(&admin->server->tcp_server->state)];
 }
 
 void uvhttp__admin_respond(uvhttp_response_t *res, int status, const uvhttp__json_t *json) {

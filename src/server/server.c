@@ -123,8 +123,8 @@ static uint64_t drain_deadline_ns(const uvhttp_server_t *server) {
 
 void uvhttp_server_free(uvhttp_server_t *server) {
     if (!server) return;
-    uvhttp__admin_free(server->admin); /* it looks at the server */
-    uvhttp__process_free(server->process);
+    uvhttp__process_free(server->process); /* an upgrade that has begun looks at the admin listener */
+    uvhttp__admin_free(server->admin);     /* it looks at the server */
     uvhttp__work_stop(server->service.work, drain_deadline_ns(server));
     /* Messages of the pools' threads may be on their way still: the loops go first. */
     uvhttp__server_loop_t *first = server->tcp_server->loops[0].user;

@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/thread.h"
+#include "server/admin.h"
 #include "server/process.h"
 #include "server/server.h"
 
@@ -224,8 +225,9 @@ static void keep_socket(const char *text, int fd, bool more, void *arg) {
 
 static bool pass_all(const uvhttp__process_t *process, int channel) {
     passed_t passed = {.count = 0};
-    bool sent = uvhttp__tcp_server_each_socket(process->server->tcp_server, keep_socket, &passed) == UVHTTP_OK;
-    sent = sent && !passed.failed;
+    uvhttp_server_t *server = process->server;
+    bool sent = uvhttp__tcp_server_each_socket(server->tcp_server, keep_socket, &passed) == UVHTTP_OK;
+    sent = sent && uvhttp__admin_each_socket(server->admin, keep_socket, &passed) == UVHTTP_OK && !passed.failed;
     for (size_t i = 0; i < passed.count; i++) {
         sent = sent && send_message(channel, passed.sockets[i].more ? MORE : ADDRESS, passed.sockets[i].text,
                                     passed.sockets[i].fd);
@@ -329,6 +331,7 @@ static void on_ready(uvhttp__process_t *process, pid_t child) {
     pthread_mutex_unlock(&process->successor.lock);
     snprintf(text, sizeof text, "MAINPID=%ld\nSTATUS=process %ld serves", (long)child, (long)child);
     (void)uvhttp_service_notify(text);
+    uvhttp__admin_pass_on(process->server->admin);
     uvhttp__tcp_server_pass_on(process->server->tcp_server);
 }
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import urllib.request
 
 import pytest
 
@@ -102,6 +103,26 @@ def test_a_replaced_file_is_what_runs_next(serve, successors, tmp_path, io_threa
     assert service.server.wait() == 0, "the old one has drained"
     assert old == service.server.pid() and service.process_of(service.server.address) == new
     assert pathlib.Path(f"/proc/{new}/cmdline").read_bytes() == arguments
+
+
+def admin_state(address):
+    with urllib.request.urlopen(f"http://{address}/ready", timeout=20) as response:
+        return json.load(response)
+
+
+def test_the_admin_listener_passes_too(serve, successors, tmp_path):
+    """Its address is in use until the old process has ended, which may take long."""
+    address = f"{HOST}:{free_port()}"
+    service = Service(serve, successors, tmp_path, settings={"admin": address, "drain_idle_ms": 10000})
+    with Connection(service.server.address) as idle:
+        idle.get("/pid")
+        assert admin_state(address) == {"ready": True, "state": "running"}
+        service.upgrade()
+        # The old one, which drains, does not accept here any more.
+        poll(lambda: all(admin_state(address)["ready"] for _ in range(20)))
+    service.upgrade()
+    assert service.server.wait() == 0
+    assert admin_state(address)["ready"]
 
 
 def is_alone(connection):

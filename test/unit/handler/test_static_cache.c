@@ -115,15 +115,15 @@ static void test_what_has_not_changed_is_not_loaded_again(void **state) {
     (void)state;
     uvhttp__static_site_t *site = site_new(NULL);
     uvhttp__static_found_t first, second;
-    uvhttp__static_look_up(site, "a.txt", NULL, NOW, &first);
+    uvhttp__static_look_up(site, "a.txt", "", NULL, NOW, &first);
     assert_int_equal(first.status, 200);
     assert_memory_equal(first.files[0]->content, "aaaa", 4);
     assert_int_equal(site->memory->size, 4);
-    uvhttp__static_look_up(site, "a.txt", &first, NOW, &second);
+    uvhttp__static_look_up(site, "a.txt", "", &first, NOW, &second);
     assert_ptr_equal(first.files[0], second.files[0]);
     release(&second);
     write_file("root/a.txt", "cccc"); /* the same size and date, another time of change */
-    uvhttp__static_look_up(site, "a.txt", &first, NOW, &second);
+    uvhttp__static_look_up(site, "a.txt", "", &first, NOW, &second);
     assert_ptr_not_equal(first.files[0], second.files[0]);
     assert_memory_equal(second.files[0]->content, "cccc", 4);
     assert_string_not_equal(first.files[0]->etag.data, second.files[0]->etag.data);
@@ -139,8 +139,8 @@ static void test_a_file_that_is_too_fresh_is_loaded_again(void **state) {
     uvhttp__static_site_t *site = site_new(NULL);
     uvhttp__static_found_t first, second;
     const int64_t same_second = INT64_C(1000000000) * 1000 + 500;
-    uvhttp__static_look_up(site, "a.txt", NULL, same_second, &first);
-    uvhttp__static_look_up(site, "a.txt", &first, NOW, &second);
+    uvhttp__static_look_up(site, "a.txt", "", NULL, same_second, &first);
+    uvhttp__static_look_up(site, "a.txt", "", &first, NOW, &second);
     assert_ptr_not_equal(first.files[0], second.files[0]);
     assert_int_equal(first.files[0]->etag.size, second.files[0]->etag.size);
     assert_memory_equal(first.files[0]->etag.data, second.files[0]->etag.data, first.files[0]->etag.size);
@@ -153,13 +153,13 @@ static void test_memory_in_use_beyond_twice_the_budget_is_not_added_to(void **st
     (void)state;
     uvhttp__static_site_t *site = site_new(with((uvhttp_static_options_t){.cache_size_max = 5}));
     uvhttp__static_found_t found[4];
-    for (int i = 0; i < 4; i++) uvhttp__static_look_up(site, "a.txt", NULL, NOW, &found[i]);
+    for (int i = 0; i < 4; i++) uvhttp__static_look_up(site, "a.txt", "", NULL, NOW, &found[i]);
     assert_non_null(found[1].files[0]->content);
     assert_null(found[2].files[0]->content);
     assert_true(found[3].files[0]->fd >= 0);
     assert_false(found[3].files[0]->settled);
     for (int i = 0; i < 4; i++) release(&found[i]);
-    uvhttp__static_look_up(site, "a.txt", NULL, NOW, &found[0]);
+    uvhttp__static_look_up(site, "a.txt", "", NULL, NOW, &found[0]);
     assert_non_null(found[0].files[0]->content);
     release(&found[0]);
     uvhttp__static_site_free(site);
@@ -179,7 +179,7 @@ static void look_up_everything(void *user) {
     static const int expected[] = {200, 200, 200, 301, 404};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         uvhttp__static_found_t found;
-        uvhttp__static_look_up(site, paths[i], NULL, NOW, &found);
+        uvhttp__static_look_up(site, paths[i], "", NULL, NOW, &found);
         assert_true(found.status == expected[i] || found.status == 503);
         release(&found);
     }
@@ -213,7 +213,7 @@ static uvhttp__static_entry_t *put(uvhttp__static_cache_t *cache, uvhttp__static
     uvhttp__static_entry_t *entry = uvhttp__static_cache_find(cache, str(key));
     if (!entry) entry = uvhttp__static_cache_add(cache, str(key));
     uvhttp__static_found_t found;
-    uvhttp__static_look_up(site, path, NULL, NOW, &found);
+    uvhttp__static_look_up(site, path, "", NULL, NOW, &found);
     uvhttp__static_cache_put(cache, entry, &found, now_ms);
     return entry;
 }
