@@ -526,7 +526,3 @@ void uvhttp_server_config_fields(const uvhttp_server_config_t *config,
         if ((name = uvhttp__config_name(config, i, &group)))
             each(name, group, uvhttp__config_value(config, i, value), uvhttp__config_expected(i, range), user);
 }
-
-int uvhttp_server_config_load(uvhttp_server_config_t *config, const char *path, char *message, size_t size) {
-    return uvhttp_server_config_load_with(config, path, NULL, message, size);
-}

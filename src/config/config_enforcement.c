@@ -82,6 +82,21 @@ static const struct {
     {"metrics_series_max", "each loop: further requests are counted together; metrics_series_overflows"},
     {"admin", "the start opens a listener of its own"},
     {"admin_token", "the admin listener: 401"},
+    {"log_format", "the log: lines as text or as JSON"},
+    {"drain_grace_ms", "a stop: the drain starts so much later, readiness is false at once"},
+    {"pid_file", "the start locks the file, and fails if another process has the lock"},
+    {"user", "the start, after binding: setresuid of all threads"},
+    {"group", "the start, after binding: setresgid of all threads"},
+    {"umask", "the start: umask(2)"},
+    {"descriptor_limit", "the start: RLIMIT_NOFILE"},
+    {"upgrade_timeout", "an upgrade: the new process is ended, and the old one continues"},
+    {"trace", "a span of each sampled request; trace_spans"},
+    {"trace_ratio", "the start of a trace: whether it is sampled"},
+    {"trace_endpoint", "the exporter of spans; trace_spans_exported, trace_spans_failed"},
+    {"trace_service", "the exporter of spans: service.name"},
+    {"trace_delay_ms", "the exporter of spans: so long a span waits for others"},
+    {"trace_queue_size", "each loop: further spans are dropped; trace_spans_dropped"},
+    {"server_timing", "the head of a response: the field Server-Timing"},
 };
 
 const char *uvhttp__config_enforced_by(const char *name) {

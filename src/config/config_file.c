@@ -331,3 +331,7 @@ int uvhttp_server_config_load_with(uvhttp_server_config_t *config, const char *p
     if (status == UVHTTP_E_NOMEM && size > 0 && message) snprintf(message, size, "%s: out of memory", path);
     return status;
 }
+
+int uvhttp_server_config_load(uvhttp_server_config_t *config, const char *path, char *message, size_t size) {
+    return uvhttp_server_config_load_with(config, path, NULL, message, size);
+}

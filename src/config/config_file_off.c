@@ -13,3 +13,7 @@ int uvhttp_server_config_load_with(uvhttp_server_config_t *config, const char *p
                  uvhttp__config_shown(path, shown));
     return UVHTTP_E_UNSUPPORTED;
 }
+
+int uvhttp_server_config_load(uvhttp_server_config_t *config, const char *path, char *message, size_t size) {
+    return uvhttp_server_config_load_with(config, path, NULL, message, size);
+}

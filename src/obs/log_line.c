@@ -106,8 +106,9 @@ static int put_text(char *at, size_t left, const char *level, const char *messag
 static int put_json(char *at, size_t left, const char *level, const char *message, const char *trace_id) {
     size_t area = area_size(message);
     return snprintf(at, left, "\",\"level\":\"%s\"%s%.*s%s,\"message\":\"%s\"%s%s%s}\n", level,
-                    area ? ",\"area\":\"" : "", (int)area, message, area ? "\"" : "", area ? message + area + 2 : message,
-                    *trace_id ? ",\"trace_id\":\"" : "", trace_id, *trace_id ? "\"" : "");
+                    area ? ",\"area\":\"" : "", (int)area, message, area ? "\"" : "",
+                    area ? message + area + 2 : message, *trace_id ? ",\"trace_id\":\"" : "", trace_id,
+                    *trace_id ? "\"" : "");
 }
 
 size_t uvhttp__log_line(uvhttp_log_format_t format, uvhttp_log_level_t level, const char *message, const char *trace_id,

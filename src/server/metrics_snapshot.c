@@ -92,7 +92,7 @@ static uint64_t unix_ns(void) {
 uvhttp_metrics_snapshot_t *uvhttp_metrics_take(const uvhttp_server_t *server) {
     uvhttp__metrics_snapshot_t *snapshot = server ? uvhttp__calloc(1, sizeof *snapshot) : NULL;
     if (!snapshot) return NULL;
-    const char *engine = uvhttp_server_engine(server, NULL);
+    const char *reason, *engine = uvhttp__server_engine(server, &reason);
     snapshot->shown = (uvhttp_metrics_snapshot_t){.struct_size = sizeof(uvhttp_metrics_snapshot_t),
                                                   .recording = server->service.config.metrics,
                                                   .version = uvhttp_version(),
