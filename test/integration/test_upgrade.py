@@ -21,8 +21,8 @@ from test_service import Manager, as_root, identities, low_port
 from wire import Connection
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "upgrade"))
-import clients as upgrade_clients
-import run as upgrade_run
+import upgrade_clients
+import upgrade_run
 
 pytestmark = pytest.mark.threads
 

@@ -20,7 +20,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import clients
+import upgrade_clients as clients
 
 PR_SET_CHILD_SUBREAPER = 36
 STEP_SECONDS = 60  # within which a new process is ready, or a reload done
