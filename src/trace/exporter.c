@@ -139,7 +139,7 @@ static void conclude(uvhttp__exporter_t *exporter, uint64_t rejected) {
 
 /* Three quarters to all of 1, 2, 4 ... s, so that servers do not come back together. */
 static uint32_t backoff_ms(const uvhttp__exporter_t *exporter) {
-    uint32_t ms = BACKOFF_FIRST_MS << (exporter->attempts - 1);
+    uint32_t ms = (uint32_t)BACKOFF_FIRST_MS << (exporter->attempts - 1);
     if (ms > BACKOFF_MAX_MS) ms = BACKOFF_MAX_MS;
     uint64_t spread = uvhttp__hash_seeded(&exporter->tcp_loop->io->now_ns, sizeof(uint64_t), uvhttp__hash_seed());
     return ms - (uint32_t)(spread % (ms / 4));
