@@ -70,4 +70,7 @@ endif()
 add_library(uvhttp_flags INTERFACE)
 target_compile_options(uvhttp_flags INTERFACE "$<IF:$<COMPILE_LANGUAGE:CXX>,-std=c++20,-std=gnu17>" ${uvhttp_codegen}
                                               ${uvhttp_warnings})
+if("undefined" IN_LIST UVHTTP_SANITIZERS) # Clang before 17 cannot mark coroutines that are templates
+  target_compile_options(uvhttp_flags INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fno-sanitize=function>)
+endif()
 target_link_options(uvhttp_flags INTERFACE ${uvhttp_link})

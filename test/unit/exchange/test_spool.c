@@ -377,7 +377,7 @@ static long long largest_file_in(const char *directory) {
         target[size] = '\0';
         struct stat file;
         if (strncmp(target, directory, strlen(directory)) != 0 || !strstr(target, " (deleted)")) continue;
-        if (fstat(fd, &file) == 0 && file.st_size > largest) largest = file.st_size;
+        if (stat(link, &file) == 0 && file.st_size > largest) largest = file.st_size; /* the descriptor is a worker's */
     }
     return largest;
 }
