@@ -32,7 +32,8 @@ int uvhttp_str_to_int64(uvhttp_str_t text, int64_t *value) {
     bool negative = text.size > 0 && text.data[0] == '-';
     uint64_t magnitude;
     if (!value) return UVHTTP_E_INVALID;
-    int status = uvhttp__str_parse_u64((uvhttp_str_t){text.data + negative, text.size - negative}, &magnitude);
+    if (negative) text = (uvhttp_str_t){text.data + 1, text.size - 1};
+    int status = uvhttp__str_parse_u64(text, &magnitude);
     if (status != UVHTTP_OK) return status;
     if (magnitude > (uint64_t)INT64_MAX + negative) return UVHTTP_E_LIMIT;
     *value = negative ? -(int64_t)(magnitude - 1) - 1 : (int64_t)magnitude;
