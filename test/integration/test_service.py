@@ -270,7 +270,7 @@ def low_port():
 def test_the_user_changes_after_binding_in_all_threads(serve):
     server = start(serve, settings={"user": "nobody", "group": "nogroup", "io_threads": 3, "worker_threads_min": 2}, address=(HOST, low_port()))
     with Connection(server.address) as connection:
-        assert connection.get("/ready").status == 200
+        poll(lambda: connection.get("/ready").status == 200)  # when all loops have started
     poll(lambda: len(list(pathlib.Path(f"/proc/{server.pid()}/task").iterdir())) >= 5)
     assert identities(server.pid()) == {(("65534",) * 4, ("65534",) * 4, ("65534",))}
 

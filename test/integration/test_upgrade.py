@@ -116,7 +116,7 @@ def test_the_admin_listener_passes_too(serve, successors, tmp_path):
     service = Service(serve, successors, tmp_path, settings={"admin": address, "drain_idle_ms": 10000})
     with Connection(service.server.address) as idle:
         idle.get("/pid")
-        assert admin_state(address) == {"ready": True, "state": "running"}
+        poll(lambda: admin_state(address) == {"ready": True, "state": "running"})
         service.upgrade()
         # The old one, which drains, does not accept here any more.
         poll(lambda: all(admin_state(address)["ready"] for _ in range(20)))
