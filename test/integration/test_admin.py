@@ -74,8 +74,8 @@ def events(response, count):
 
 def test_health_asks_every_loop(start):
     admin = start(io_threads=3)
-    assert admin.get("/health") == {"healthy": True, "state": "running", "loops": [{"index": i, "responds": True} for i in range(3)]}
     poll(lambda: admin.get("/ready") == {"ready": True, "state": "running"})
+    assert admin.get("/health") == {"healthy": True, "state": "running", "loops": [{"index": i, "responds": True} for i in range(3)]}
 
 
 def test_health_names_the_loop_that_a_handler_blocks(start, tmp_path):
