@@ -22,7 +22,7 @@ from uvhttp_bench.model.record import Errors, Results
 from uvhttp_bench.output import experiment_table
 from uvhttp_bench.scenarios.thesis import WORKLOADS
 from uvhttp_bench.targets import tomcat
-from uvhttp_bench.targets.base import Response, Ports, Running
+from uvhttp_bench.targets.base import Ports, Response, Running
 
 HERE = Path(__file__).parent
 LETS_GO = """

@@ -123,7 +123,9 @@ print(time.thread_time() - started)
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler: apt-get install gcc")
-def test_the_slowed_server_burns_the_requested_time_for_each_response(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_slowed_server_burns_the_requested_time_for_each_response(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(slowed_target, "LIBRARY", tmp_path / "slow_send.so")
     made = Workspace(tmp_path)
     made.static.mkdir()

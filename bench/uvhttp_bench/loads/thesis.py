@@ -74,7 +74,9 @@ def verify(results: Results, workload: Workload, response: Response, connections
     low = results.total_requests * (response.bytes_total - slack)
     high = (results.total_requests + connections) * (response.bytes_total + slack)
     if not low <= results.bytes_received <= high:
-        raise Void(f"{results.bytes_received} bytes are not {results.total_requests} answers of {response.bytes_total} bytes")
+        raise Void(
+            f"{results.bytes_received} bytes are not {results.total_requests} answers of {response.bytes_total} bytes"
+        )
     if (results.latency_avg_ms or 0) < 1000 * workload.wait_seconds * 0.99:
         raise Void(f"mean latency {results.latency_avg_ms:.1f} ms is below the wait itself")
 
