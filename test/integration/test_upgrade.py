@@ -1,5 +1,6 @@
 """The upgrade of a running service to a new binary: SIGUSR2. `./dev upgrade` is the same at length."""
 import contextlib
+import http.client
 import json
 import os
 import pathlib
@@ -11,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import urllib.request
 
 import pytest
 
@@ -106,8 +106,9 @@ def test_a_replaced_file_is_what_runs_next(serve, successors, tmp_path, io_threa
 
 
 def admin_state(address):
-    with urllib.request.urlopen(f"http://{address}/ready", timeout=20) as response:
-        return json.load(response)
+    with contextlib.closing(http.client.HTTPConnection(address, timeout=20)) as connection:
+        connection.request("GET", "/ready")
+        return json.load(connection.getresponse())
 
 
 def test_the_admin_listener_passes_too(serve, successors, tmp_path):
