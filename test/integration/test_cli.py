@@ -273,7 +273,7 @@ def test_sighup_with_a_wrong_certificate_keeps_what_is_served(serve, site, pki):
 @with_yaml
 def test_sighup_reads_the_configuration_again(serve, site, tmp_path):
     file = tmp_path / "server.yaml"
-    file.write_text("backlog: 100\n")
+    file.write_text("backlog: 100\nperformance:\n  log_level: warn\n")
     # The harness sets the level in the environment, which is above the file.
     server = serve("uvhttp", site, "--config", file, "--keepalive-timeout", 50, env={"UVHTTP_LOG_LEVEL": None})
     file.write_text("backlog: many\n")

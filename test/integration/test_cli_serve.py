@@ -41,7 +41,8 @@ def refused(*arguments):
 def running(*arguments, **options):
     """It, and its lines until it serves."""
     command = [PROGRAM, *map(str, arguments)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options)
+    environment = {"UVHTTP_LOG_LEVEL": "warn", **options.pop("env", os.environ)}  # a debug build begins with info
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, **options)
     try:
         lines = []
         while not lines or "listening on" not in lines[-1]:

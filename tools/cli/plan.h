@@ -106,6 +106,8 @@ char *redirect_to_https(uvhttp_request_t *req, uint16_t port);
 /* --- users.c --- */
 /* Reads "USER:PASSWORD" lines. Returns how many, or -1 after a message in `why`. */
 int users_read(const char *path, uvhttp_credential_t *users, size_t max, char *why, size_t size);
+/* What users_read has read. */
+void users_free(uvhttp_credential_t *users, int count);
 /* "USER:PASSWORD" in two; false: there is no colon, or nothing on one of its sides. */
 bool users_split(char *text, char **user, char **password);
 

@@ -124,8 +124,9 @@ static void check_site(plan_t *plan, site_t *site) {
     for (size_t i = 0; i < site->redirect_count; i++) check_redirect(plan, &site->redirects[i]);
     if (site->mount_count == 0 && site->redirect_count == 0)
         plan_problem(plan, site->place, "the site has no directory: add \"root: DIR\"");
-    if (site->users_file && users_read(site->users_file, users, USERS_MAX, why, sizeof why) < 0)
-        plan_problem(plan, site->place, "%s", why);
+    int count = site->users_file ? users_read(site->users_file, users, USERS_MAX, why, sizeof why) : 0;
+    if (count < 0) plan_problem(plan, site->place, "%s", why);
+    users_free(users, count);
     if (site->https_only && !plan->has_tls)
         plan_problem(plan, site->place, "https_only: no address has TLS: add \"tls: true\" to one of \"listen\"");
 }

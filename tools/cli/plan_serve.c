@@ -148,11 +148,13 @@ static bool add_auth(const plan_t *plan, const site_t *site, uvhttp_server_t *se
             return false;
         }
     }
-    if (site->user) users[count++] = (uvhttp_credential_t){.user = site->user, .secret = site->password};
-    if (count == 0) return true;
+    int total = count;
+    if (site->user) users[total++] = (uvhttp_credential_t){.user = site->user, .secret = site->password};
     const uvhttp_basic_auth_options_t options = {
-        .realm = "uvhttp", .credentials = users, .credential_count = (size_t)count};
-    return use_for(plan, site, server, uvhttp_basic_auth(&options));
+        .realm = "uvhttp", .credentials = users, .credential_count = (size_t)total};
+    bool added = total == 0 || use_for(plan, site, server, uvhttp_basic_auth(&options));
+    users_free(users, count); /* it has copies */
+    return added;
 }
 
 /* What everybody may see comes before the password. */

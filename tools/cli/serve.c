@@ -25,8 +25,10 @@ static void take_user(const options_t *options, const option_t *option, char *va
     (void)at;
     site_t *site = &settings.site;
     char *copy = strdup(value);
-    if (!copy || !users_split(copy, &site->user, &site->password))
+    if (!copy || !users_split(copy, &site->user, &site->password)) {
+        free(copy);
         options_refuse(options, option->name, "", "expected USER:PASSWORD");
+    }
     memset(value, '*', strlen(value)); /* ps shows the arguments as they are now */
 }
 

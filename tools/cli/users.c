@@ -1,5 +1,6 @@
-/* Owns: names and passwords from a file. They stay in memory as long as the program. */
+/* Owns: names and passwords from a file. */
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +17,19 @@ bool users_split(char *text, char **user, char **password) {
     return true;
 }
 
+void users_free(uvhttp_credential_t *users, int count) {
+    for (int i = 0; i < count; i++) {
+        explicit_bzero((char *)(uintptr_t)users[i].secret, strlen(users[i].secret));
+        free((char *)(uintptr_t)users[i].user); /* the line of both */
+    }
+}
+
 static int read_lines(FILE *in, const char *path, uvhttp_credential_t *users, size_t max, char *why, size_t size) {
     char *line = NULL;
     size_t capacity = 0;
     int number = 0, count = 0;
-    while (count >= 0 && getline(&line, &capacity, in) >= 0) {
+    bool right = true;
+    while (right && getline(&line, &capacity, in) >= 0) {
         char *user, *password;
         number++;
         line[strcspn(line, "\r\n")] = '\0';
@@ -28,10 +37,10 @@ static int read_lines(FILE *in, const char *path, uvhttp_credential_t *users, si
         char *copy = strdup(line);
         if ((size_t)count == max) {
             snprintf(why, size, "%s:%d: more than %zu users", path, number, max);
-            count = -1;
+            right = false;
         } else if (!copy || !users_split(copy, &user, &password)) {
             snprintf(why, size, "%s:%d: expected USER:PASSWORD", path, number);
-            count = -1;
+            right = false;
         } else {
             users[count++] = (uvhttp_credential_t){.user = user, .secret = password};
             copy = NULL;
@@ -39,8 +48,10 @@ static int read_lines(FILE *in, const char *path, uvhttp_credential_t *users, si
         free(copy);
     }
     free(line);
-    if (count == 0) snprintf(why, size, "%s: there is no line USER:PASSWORD", path);
-    return count == 0 ? -1 : count;
+    if (right && count == 0) snprintf(why, size, "%s: there is no line USER:PASSWORD", path);
+    if (right && count > 0) return count;
+    users_free(users, count);
+    return -1;
 }
 
 int users_read(const char *path, uvhttp_credential_t *users, size_t max, char *why, size_t size) {
