@@ -245,7 +245,7 @@ def test_what_cannot_be_measured_is_refused_with_a_reason(
     mode: str, code: int, words: tuple[str, ...], swapped: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(Command, "start_seconds", 1.0 if mode == "never" else 15.0, raising=False)
+    monkeypatch.setattr(Command, "start_seconds", 5.0 if mode == "never" else 15.0, raising=False)
     servers = [command(mode), command("plain")]
     names = ["--name", "mine", "--name", "other"]
     if swapped:

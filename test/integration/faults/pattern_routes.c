@@ -57,7 +57,7 @@ static void by_client(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
     snprintf(url, sizeof url, "http://%s/copy/%llu/%llu", options->upstream,
              (unsigned long long)pattern_number(req, "seed"), (unsigned long long)pattern_number(req, "size"));
     uvhttp_client_response_t *response;
-    int status = uvhttp_coro_request(&(uvhttp_client_request_t){.url = url, .timeout_ms = 10000}, &response);
+    int status = uvhttp_coro_request(&(uvhttp_client_request_t){.url = url, .timeout_ms = 3000}, &response);
     if (status != UVHTTP_OK) {
         uvhttp_response_text(res, 502, uvhttp_error_name(status));
         return;
