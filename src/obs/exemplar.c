@@ -1,34 +1,24 @@
 /* Owns: exemplars: requests with a trace, as examples of what a bucket of a series counts. May include: base. */
+#include <endian.h>
 #include <string.h>
 #include <time.h>
 
 #include "obs/series.h"
+#include "obs/trace.h"
 
-/* "00-" 32 hex digits "-" 16 hex digits "-" 2 hex digits (W3C Trace Context section 3.2). */
-#define TRACEPARENT_SIZE 55
-
-static bool read_hex(uint64_t *value, const char *text, size_t digits) {
-    *value = 0;
-    for (size_t i = 0; i < digits; i++) {
-        char c = text[i];
-        unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
-                         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
-                                                : 16;
-        if (digit > 15) return false;
-        *value = *value << 4 | digit;
-    }
-    return true;
+static uint64_t number_of(const uint8_t bytes[8]) {
+    uint64_t number;
+    memcpy(&number, bytes, sizeof number);
+    return be64toh(number);
 }
 
 bool uvhttp__trace_id_read(uvhttp__trace_id_t *id, const char *text, size_t size) {
-    uint64_t version, flags;
-    if (size < TRACEPARENT_SIZE || text[2] != '-' || text[35] != '-' || text[52] != '-') return false;
-    if (!read_hex(&version, text, 2) || version == 0xff) return false;
-    if (size > TRACEPARENT_SIZE && (version == 0 || text[TRACEPARENT_SIZE] != '-')) return false;
-    if (!read_hex(&id->trace[0], text + 3, 16) || !read_hex(&id->trace[1], text + 19, 16) ||
-        !read_hex(&id->span, text + 36, 16) || !read_hex(&flags, text + 53, 2))
-        return false;
-    return (flags & 1) && (id->trace[0] | id->trace[1]) && id->span;
+    uvhttp__trace_context_t context;
+    if (!uvhttp__traceparent_parse((uvhttp_str_t){text, size}, &context)) return false;
+    id->trace[0] = number_of(context.trace_id);
+    id->trace[1] = number_of(context.trace_id + 8);
+    id->span = number_of(context.span_id);
+    return context.flags & UVHTTP__TRACE_SAMPLED;
 }
 
 static void store(_Atomic uint64_t *to, uint64_t value) {

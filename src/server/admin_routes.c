@@ -59,20 +59,18 @@ static void add_member(uvhttp__json_t *json, const char *name, const char *text)
 
 static void add_setting(const uvhttp_config_setting_t *setting, void *user) {
     uvhttp__json_t *json = user;
-    uvhttp__json_add(json, "%s\n{", json->data[json->size - 1] == '[' ? "" : ",");
-    add_member(json, "name", setting->name);
-    uvhttp__json_add(json, ",");
-    add_member(json, "value", setting->value);
-    uvhttp__json_add(json, ",");
-    add_member(json, "default", setting->initial);
-    uvhttp__json_add(json, ",");
-    add_member(json, "origin", setting->origin);
-    uvhttp__json_add(json, ",");
-    add_member(json, "expected", setting->expected);
-    uvhttp__json_add(json, ",");
-    add_member(json, "group", setting->group);
-    uvhttp__json_add(json, ",");
-    add_member(json, "enforced_by", setting->enforced_by);
+    const char *const members[][2] = {{"name", setting->name},
+                                      {"value", setting->value},
+                                      {"default", setting->initial},
+                                      {"origin", setting->origin},
+                                      {"expected", setting->expected},
+                                      {"group", setting->group},
+                                      {"enforced_by", setting->enforced_by}};
+    uvhttp__json_add(json, "%s\n", json->data[json->size - 1] == '[' ? "" : ",");
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        uvhttp__json_add(json, i == 0 ? "{" : ",");
+        add_member(json, members[i][0], members[i][1]);
+    }
     uvhttp__json_add(json, ",\"is_default\":%s,\"live\":%s}",
                      setting->source == UVHTTP_CONFIG_FROM_DEFAULT ? "true" : "false",
                      setting->live ? "true" : "false");
