@@ -11,7 +11,7 @@ from source_text import ROOT
 
 # What starts one in a unit test, by itself or in a helper of test/unit/support/.
 OTHER_THREADS = re.compile(r"\b(pthread_create|uv_thread_create|uvhttp__work_new|server_start|server_dial|serving_\w+|fake_server_start|uvhttp_server_run)\b")
-SYSTEM = ("sh", "dirname", "cat", "awk", "nproc", "env", "mkdir", "rm", "grep")
+SYSTEM = ("sh", "dirname", "cat", "awk", "nproc", "env", "mkdir", "rm", "grep", "xargs", "date", "tr")
 PURPOSES = ("build", "test", "bench", "compare", "peers", "aarch64", "analyze", "attacks", "autobahn", "browser", "coverage", "h2spec",
             "ktls", "prometheus", "redbot", "tls-scan", "torture")  # fmt: skip
 
@@ -41,9 +41,9 @@ class SetupTest(unittest.TestCase):
     def installed(self, *names):
         self.program("dpkg-query", f'case " {" ".join(names)} " in *" $4 "*) echo installed ;; *) exit 1 ;; esac')
 
-    def dev(self, *arguments):
-        return subprocess.run([shutil.which("sh"), self.place / "dev", *arguments], env={"PATH": str(self.place / "programs")}, text=True,
-                              capture_output=True, check=False)  # fmt: skip
+    def dev(self, *arguments, **environment):
+        return subprocess.run([shutil.which("sh"), self.place / "dev", *arguments], env={"PATH": str(self.place / "programs"), **environment},
+                              text=True, capture_output=True, check=False)  # fmt: skip
 
     def apt(self):
         return self.asked.read_text(encoding="utf-8").splitlines() if self.asked.exists() else []
@@ -106,6 +106,13 @@ class SetupTest(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual([(build / name).exists() for name in ("CMakeCache.txt", "CMakeFiles", "kept")], [stays, stays, True])
             self.assertEqual("another generator" in done.stderr, not stays)
+
+    def test_what_python_compiles_is_kept_for_its_next_process(self):
+        self.program("dpkg-query", "echo installed")
+        self.program("python3", f'echo "${{PYTHONDONTWRITEBYTECODE-may}} $PYTHONPYCACHEPREFIX" >>{self.asked}')
+        done = self.dev("test", "style", PYTHONDONTWRITEBYTECODE="1")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(set(self.apt()), {f"may {self.place}/build/test/pycache"})
 
     def test_ninja_is_the_generator_of_the_presets(self):
         presets = json.loads((ROOT / "CMakePresets.json").read_text(encoding="utf-8"))["configurePresets"]
