@@ -1,5 +1,7 @@
 """Owns: the fixtures. UVHTTP_ENGINE and UVHTTP_BUILD_DIR are set by ./dev test."""
 import collections
+import functools
+import re
 
 import pytest
 
@@ -38,11 +40,36 @@ def place_of(path, count):
     return FIRST.index(name) if name in FIRST else len(FIRST), -count, name
 
 
+# What the text of a file has whose tests may have the marker; the fixture `site` gives one, too.
+TEXT_OF_MARKER = {"serial": r"\bmark\.serial\b", "threads": r"\bmark\.threads\b", "tls": r"\bmark\.tls\b|\bsite\b"}
+
+
+@functools.cache
+def may_have(path, marker):
+    return re.search(TEXT_OF_MARKER[marker], path.read_text()) is not None
+
+
+def wanted_markers(expression):
+    """Those that each selected test has, of an expression with "and" and "not" alone: -m "threads and not serial"."""
+    if re.search(r"[()]|\bor\b", expression):
+        return []
+    return [name for negated, name in re.findall(r"\b(not )?(?!and\b|not\b)(\w+)", expression) if not negated and name in TEXT_OF_MARKER]
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Each worker would import all files, and make their tests, to select few of them."""
+    if collection_path.name.startswith("test_") and collection_path.suffix == ".py":
+        if not all(may_have(collection_path, marker) for marker in wanted_markers(config.option.markexpr)):
+            return True
+    return None
+
+
 def pytest_collection_modifyitems(items):
     """Files in the order in which workers take them; the tests of a file stay together and in their order."""
     for item in items:
-        if item.get_closest_marker("serial") and "mark.serial" not in item.path.read_text():
-            raise pytest.UsageError(f"{item.nodeid} is marked serial, but not in its file: ./dev finds those by their text")
+        for marker in TEXT_OF_MARKER:
+            if item.get_closest_marker(marker) and not may_have(item.path, marker):
+                raise pytest.UsageError(f"{item.nodeid} is marked {marker}, which the text of its file does not show: TEXT_OF_MARKER")
     counts = collections.Counter(item.path for item in items)
     items.sort(key=lambda item: place_of(item.path, counts[item.path]))
 

@@ -154,8 +154,8 @@ class Build(Objects):
     def __init__(self, folder, tests):
         super().__init__(folder)
         sources = (path for test in tests for path in sources_of(test))
+        sources = (path for path in sources if path.relative_to(ROOT).as_posix() in self.commands)  # of this configuration
         programs = [f"test_{path.parent.name}_{path.stem.removeprefix('test_')}" for path in sources]
-        programs = [program for program in programs if (folder / f"CMakeFiles/{program}.dir").is_dir()]  # of this configuration
         subprocess.run(["cmake", "--build", folder, "-j2", "--target", *programs], check=True, stdout=subprocess.DEVNULL)
         self.environment = os.environ | {"UVHTTP_LOG_LEVEL": "warn"}
         self.times = {}
@@ -220,7 +220,7 @@ class Runner:
             if mutated.read_bytes() == original:
                 return "equal", ""
             for program in self.order():
-                self.build.link(f"CMakeFiles/{program}.dir", [mutated], folder / program)
+                self.build.link(program, [mutated], folder / program)
                 if self.build.run(folder / program, min(5 + 5 * self.build.times[program], self.seconds)) != 0:
                     with self.lock:
                         self.kills[program] += 1
@@ -239,7 +239,7 @@ def select(arguments, seed, most):
 def parse_arguments():
     parser = argparse.ArgumentParser(description="The share of mutations that the unit tests notice.")
     parser.add_argument("files", nargs="+", metavar="FILE[:FIRST-LAST]", help="C files, of which only these lines are changed")
-    parser.add_argument("--build", default="build", type=pathlib.Path, help="with UVHTTP_BUILD_TESTS, made by make (%(default)s)")
+    parser.add_argument("--build", default="build", type=pathlib.Path, help="of a preset, with UVHTTP_BUILD_TESTS (%(default)s)")
     parser.add_argument("--tests", action="append", metavar="FOLDER[/NAME]",
                         help="of test/unit, without test_ (the folders of the files)")
     parser.add_argument("--max", default=0, type=int, help="mutants that count (all)")

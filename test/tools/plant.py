@@ -32,14 +32,6 @@ def planted(plant):
     return text.replace(plant.before, plant.after)
 
 
-def users_of(build, header):
-    """The sources that include it, as the compiler has noted."""
-    for path in build.commands:
-        notes = build.folder / f"CMakeFiles/uvhttp_objects.dir/{path}.o.d"
-        if notes.is_file() and f"/{header}" in notes.read_text():
-            yield path
-
-
 def objects_of(build, plant, folder):
     """Compiles what has the fault."""
     text = planted(plant)
@@ -48,7 +40,7 @@ def objects_of(build, plant, folder):
         copy = folder / plant.file
         copy.parent.mkdir(parents=True)
         copy.write_text(text, encoding="utf-8")
-    for number, path in enumerate(users_of(build, plant.file) if header else [plant.file]):
+    for number, path in enumerate(build.users_of(plant.file) if header else [plant.file]):
         place = folder / str(number)
         place.mkdir()
         source = place / os.path.basename(path)
@@ -78,7 +70,7 @@ def try_plant(builds, plant, seeds):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         build = builds[plant.memory]
-        build.link("sim/CMakeFiles/sim.dir", list(objects_of(build, plant, folder)), folder / "sim")
+        build.link("sim", list(objects_of(build, plant, folder)), folder / "sim")
         said = run(folder / "sim", seeds)
     file = plant.file.removeprefix("src/")
     if said is None:

@@ -1,4 +1,5 @@
 """Owns: the proof that ./dev asks apt only by ./dev setup, and says before what it installs and why."""
+import json
 import pathlib
 import re
 import shutil
@@ -10,7 +11,7 @@ from source_text import ROOT
 
 # What starts one in a unit test, by itself or in a helper of test/unit/support/.
 OTHER_THREADS = re.compile(r"\b(pthread_create|uv_thread_create|uvhttp__work_new|server_start|server_dial|serving_\w+|fake_server_start|uvhttp_server_run)\b")
-SYSTEM = ("sh", "dirname", "cat", "awk", "nproc", "env", "mkdir", "rm")
+SYSTEM = ("sh", "dirname", "cat", "awk", "nproc", "env", "mkdir", "rm", "grep", "xargs", "date", "tr")
 PURPOSES = ("build", "test", "bench", "compare", "peers", "aarch64", "analyze", "attacks", "autobahn", "browser", "coverage", "h2spec",
             "ktls", "prometheus", "redbot", "tls-scan", "torture")  # fmt: skip
 
@@ -30,7 +31,7 @@ class SetupTest(unittest.TestCase):
         self.program("apt-get", f'echo "$@" >>{self.asked}')
         self.program("cmake", "exit 0")
         self.program("id", "echo 0")
-        self.installed("build-essential", "cmake")
+        self.installed("build-essential", "cmake", "ninja-build")
 
     def program(self, name, text):
         path = self.place / "programs" / name
@@ -40,9 +41,9 @@ class SetupTest(unittest.TestCase):
     def installed(self, *names):
         self.program("dpkg-query", f'case " {" ".join(names)} " in *" $4 "*) echo installed ;; *) exit 1 ;; esac')
 
-    def dev(self, *arguments):
-        return subprocess.run([shutil.which("sh"), self.place / "dev", *arguments], env={"PATH": str(self.place / "programs")}, text=True,
-                              capture_output=True, check=False)  # fmt: skip
+    def dev(self, *arguments, **environment):
+        return subprocess.run([shutil.which("sh"), self.place / "dev", *arguments], env={"PATH": str(self.place / "programs"), **environment},
+                              text=True, capture_output=True, check=False)  # fmt: skip
 
     def apt(self):
         return self.asked.read_text(encoding="utf-8").splitlines() if self.asked.exists() else []
@@ -93,6 +94,29 @@ class SetupTest(unittest.TestCase):
             self.assertEqual((done.returncode, self.apt()), (0, []))
             self.assertLessEqual(set(build.splitlines()), set(done.stdout.splitlines()))
         self.assertNotEqual(self.dev("setup", "list", "none").returncode, 0)
+
+    def test_what_another_generator_has_made_is_made_again(self):
+        self.program("dpkg-query", "echo installed")
+        build = self.place / "build"
+        for generator, stays in (("Unix Makefiles", False), ("Ninja Multi-Config", False), ("Ninja", True)):
+            (build / "CMakeFiles").mkdir(parents=True, exist_ok=True)
+            (build / "CMakeCache.txt").write_text(f"UVHTTP_WERROR:BOOL=ON\nCMAKE_GENERATOR:INTERNAL={generator}\n", encoding="utf-8")
+            (build / "kept").touch()
+            done = self.dev("build")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual([(build / name).exists() for name in ("CMakeCache.txt", "CMakeFiles", "kept")], [stays, stays, True])
+            self.assertEqual("another generator" in done.stderr, not stays)
+
+    def test_what_python_compiles_is_kept_for_its_next_process(self):
+        self.program("dpkg-query", "echo installed")
+        self.program("python3", f'echo "${{PYTHONDONTWRITEBYTECODE-may}} $PYTHONPYCACHEPREFIX" >>{self.asked}')
+        done = self.dev("test", "style", PYTHONDONTWRITEBYTECODE="1")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(set(self.apt()), {f"may {self.place}/build/test/pycache"})
+
+    def test_ninja_is_the_generator_of_the_presets(self):
+        presets = json.loads((ROOT / "CMakePresets.json").read_text(encoding="utf-8"))["configurePresets"]
+        self.assertEqual({preset["generator"] for preset in presets if "generator" in preset}, {"Ninja"})
 
     def test_every_package_has_a_reason_and_a_known_purpose(self):
         text = (ROOT / "dev").read_text(encoding="utf-8")

@@ -9,9 +9,8 @@
 #include <unistd.h>
 
 #include "json.h"
+#include "letters.h"
 #include "middleware.h"
-
-#define STATIC_MAX (32 * 1024 * 1024)
 
 typedef struct app {
     uvhttp_server_t *server;
@@ -20,7 +19,7 @@ typedef struct app {
 } app_t;
 
 static app_t app;
-static char *pattern; /* STATIC_MAX bytes, 'a' + position % 26 */
+static const char *letters; /* LETTERS_SIZE bytes */
 
 /* --- parameters: a test that sends a wrong one has a bug --- */
 
@@ -130,14 +129,15 @@ static void number(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 static void send_static(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     uint64_t size = number_param(req, "size", 0);
-    uvhttp_response_send_static(res, 200, "application/octet-stream", pattern, size < STATIC_MAX ? size : STATIC_MAX);
+    uvhttp_response_send_static(res, 200, "application/octet-stream", letters,
+                                size < LETTERS_SIZE ? size : LETTERS_SIZE);
 }
 
 static void copy(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     uint64_t size = number_param(req, "size", 0);
     int code =
-        uvhttp_response_send(res, 200, "application/octet-stream", pattern, size < STATIC_MAX ? size : STATIC_MAX);
+        uvhttp_response_send(res, 200, "application/octet-stream", letters, size < LETTERS_SIZE ? size : LETTERS_SIZE);
     if (code != 0) response_code(res, code);
 }
 
@@ -152,8 +152,8 @@ static void send_ref(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     unsigned times = (unsigned)number_param(req, "times", 1); /* the last response counts, all are released */
     for (unsigned i = 0; i < times; ++i) {
         atomic_fetch_add(&app.ref_taken, 1);
-        uvhttp_response_send_ref(res, 200, "application/octet-stream", pattern, size < STATIC_MAX ? size : STATIC_MAX,
-                                 count_release, NULL);
+        uvhttp_response_send_ref(res, 200, "application/octet-stream", letters,
+                                 size < LETTERS_SIZE ? size : LETTERS_SIZE, count_release, NULL);
     }
 }
 
@@ -162,7 +162,7 @@ static void send_content(uvhttp_request_t *req, uvhttp_response_t *res, void *us
     (void)user;
     uint64_t size = number_param(req, "size", 0);
     uvhttp_shared_body_t *content;
-    int code = uvhttp_shared_body_new(pattern, size < STATIC_MAX ? size : STATIC_MAX, &content);
+    int code = uvhttp_shared_body_new(letters, size < LETTERS_SIZE ? size : LETTERS_SIZE, &content);
     if (code == 0) code = uvhttp_response_send_shared_body(res, 200, "application/octet-stream", content);
     uvhttp_shared_body_release(content);
     if (code != 0) response_code(res, code);
@@ -234,7 +234,7 @@ static void pieces(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     uint64_t n = number_param(req, "n", 3), size = number_param(req, "size", 5);
     int code = uvhttp_response_begin(res, 200, "text/plain", number_param(req, "declared", UVHTTP_SIZE_UNKNOWN));
-    for (uint64_t i = 0; i < n && code == 0; ++i) code = uvhttp_response_write(res, pattern + i % 26, size);
+    for (uint64_t i = 0; i < n && code == 0; ++i) code = uvhttp_response_write(res, letters + i % 26, size);
     if (!uvhttp_request_query_param(req, "unended", NULL)) uvhttp_response_end(res);
 }
 
@@ -455,9 +455,7 @@ static void add_middleware_routes(uvhttp_server_t *server) {
 void add_routes(uvhttp_server_t *server, later_t *later) {
     app.server = server;
     app.later = later;
-    pattern = malloc(STATIC_MAX);
-    if (!pattern) abort();
-    for (size_t i = 0; i < STATIC_MAX; ++i) pattern[i] = (char)('a' + i % 26);
+    letters = letters_new();
     add_middleware_routes(server);
     add_guarded_routes(server);
     add_private_routes(server);
