@@ -16,7 +16,6 @@ typedef struct cursor {
     size_t offset; /* from base, of the text that comes next */
     uint32_t left; /* of the header list, as of the reader */
     unsigned seen;
-    uint32_t query; /* where the first '?' of a good :path is; 0: it is not known */
     uvhttp__field_t *field;
     /* Entries of the dynamic table that one byte names: entry n is at (newest - byte) & entry_mask. */
     uint32_t newest, entry_mask, ages;
@@ -160,7 +159,7 @@ static ALWAYS_INLINE bool read_path(uvhttp__http2_assembly_t *at, cursor_t *curs
     unsigned seen = facts != 0 ? UVHTTP__SEEN_PATH : UVHTTP__SEEN_PATH | UVHTTP__SEEN_ODD_PATH;
     if ((facts & UVHTTP__HPACK_QUERY) != 0) {
         seen |= UVHTTP__SEEN_QUERY;
-        cursor->query = query;
+        at->query = query;
     }
     cursor->seen |= seen;
     advance(cursor, in, PATH_NAME_SIZE + size);
@@ -407,8 +406,8 @@ static ALWAYS_INLINE bool finish_usual(uvhttp__http2_assembly_t *at, const curso
     if (UNLIKELY(head->method == UVHTTP_CONNECT || head->authority.size == 0 ||
                  target.size > at->limits->target_size_max || cursor->field == at->fields_end))
         return false;
-    if (cursor->query != 0)
-        uvhttp__http2_split_at(head, cursor->query);
+    if (at->query != 0)
+        uvhttp__http2_split_at(head, at->query);
     else if (UNLIKELY((cursor->seen & UVHTTP__SEEN_QUERY) != 0))
         uvhttp__http2_split_target(head, base + target.offset);
     *cursor->field = (uvhttp__field_t){UVHTTP__HTTP2_HOST, head->authority};
@@ -429,6 +428,7 @@ UVHTTP__HOT int uvhttp__http2_read_request(uvhttp__hpack_decoder_t *decoder, con
     at.request = request;
     at.fields_end = head->headers + limits->header_count_max;
     at.refusal = UVHTTP_OK;
+    at.query = 0;
     *request = (uvhttp__http2_request_t){.extended_connect = false};
     *head = (uvhttp__head_t){.headers = head->headers, .version = UVHTTP_HTTP_2, .keep_alive = true};
     cursor_t cursor = {.in = block,
