@@ -43,7 +43,8 @@ typedef struct uvhttp__http2_assembly {
     uvhttp__http2_request_t *request;
     uvhttp__field_t *field, *fields_end; /* the next one */
     unsigned seen;
-    int refusal; /* of scope RESPONSE: the first */
+    int refusal;    /* of scope RESPONSE: the first */
+    uint32_t query; /* where the first '?' of a good :path is; 0: it is not known. Of the usual way only */
     uvhttp__span_t host;
     uvhttp__span_t pseudo[UVHTTP__PSEUDO_COUNT]; /* values by name; of those that were seen */
 } uvhttp__http2_assembly_t;

@@ -6,8 +6,6 @@
 #include "base/method.h"
 #include "http2/field_path.h"
 #include "http2/head_assembly.h"
-#include "http2/hpack_huffman.h"
-#include "http2/hpack_static.h"
 
 /* --- what is usual --- */
 
@@ -18,7 +16,6 @@ typedef struct cursor {
     size_t offset; /* from base, of the text that comes next */
     uint32_t left; /* of the header list, as of the reader */
     unsigned seen;
-    uint32_t query; /* where the first '?' of a good :path is; 0: it is not known */
     uvhttp__field_t *field;
     /* Entries of the dynamic table that one byte names: entry n is at (newest - byte) & entry_mask. */
     uint32_t newest, entry_mask, ages;
@@ -98,6 +95,8 @@ static ALWAYS_INLINE bool read_preset(uvhttp__http2_assembly_t *at, cursor_t *cu
     return true;
 }
 
+/* --- fields of a table --- */
+
 /* A field that one byte names, if it is a good pseudo-field or one without a meaning to HTTP/2. Facts are compared as a
  * whole: nothing else may be said of it. False: it is something else, and nothing is read. */
 static ALWAYS_INLINE bool read_listed(uvhttp__http2_assembly_t *at, cursor_t *cursor, const char *text,
@@ -118,15 +117,22 @@ static ALWAYS_INLINE bool read_listed(uvhttp__http2_assembly_t *at, cursor_t *cu
     return true;
 }
 
-enum { VALUE_SIZE_MAX = 0x7e }; /* of a string whose size has one byte */
-static_assert(UVHTTP__HPACK_STATIC_TEXT + UVHTTP__HUFFMAN_DECODED_MAX(VALUE_SIZE_MAX) + UVHTTP__HUFFMAN_SLACK <=
+/* --- literals --- */
+
+enum {
+    INDEXED = 0x40, /* the bit of a literal that the table gets */
+    PATH_NAME_SIZE = 5,
+    VALUE_SIZE_MAX = 0x7e, /* of a string whose size has one byte */
+};
+static_assert(UVHTTP__HPACK_USUAL_NAME_MAX + UVHTTP__HPACK_COPY + UVHTTP__HUFFMAN_DECODED_MAX(VALUE_SIZE_MAX) +
+                      UVHTTP__HUFFMAN_SLACK <=
                   UVHTTP__HPACK_TABLE_SIZE_MAX,
               "they fit behind what the list may still have");
 
-/* A string in Huffman code whose size has one byte, written behind the name. Both surely fit before the end of the
- * memory for text, which leaves UVHTTP__HPACK_TABLE_SIZE_MAX bytes behind what the list may still have. *in: its first
- * byte, then what follows it. *value_size: its size, which is not 0. False: it is empty, something else, too large or
- * faulty. */
+/* The value of a literal, which is Huffman code whose size has one byte, written behind the name. Both surely fit
+ * before the end of the memory for text, which leaves UVHTTP__HPACK_TABLE_SIZE_MAX bytes behind what the list may still
+ * have. *in: its first byte, then what follows it. *value_size: its size, which is not 0. False: it is empty, something
+ * else, too large or faulty. */
 static ALWAYS_INLINE bool take_value(const cursor_t *cursor, const uint8_t **in, uint32_t name_size,
                                      uint32_t *value_size) {
     char *value = cursor->base + cursor->offset + name_size;
@@ -141,23 +147,22 @@ static ALWAYS_INLINE bool take_value(const cursor_t *cursor, const uint8_t **in,
 
 /* A :path that the table does not get. False: it is something else, or there is a fault, and nothing is read. */
 static ALWAYS_INLINE bool read_path(uvhttp__http2_assembly_t *at, cursor_t *cursor) {
-    enum { NAME_SIZE = 5 };
     const uint8_t *in = cursor->in + 1;
     if (UNLIKELY(in == cursor->end || (cursor->seen & (UVHTTP__SEEN_PATH | UVHTTP__SEEN_FIELD)) != 0)) return false;
-    memcpy(cursor->base + cursor->offset, ":path", NAME_SIZE);
+    memcpy(cursor->base + cursor->offset, ":path", PATH_NAME_SIZE);
     uint32_t size, query;
-    if (UNLIKELY(!take_value(cursor, &in, NAME_SIZE, &size))) return false;
-    char *path = cursor->base + cursor->offset + NAME_SIZE;
+    if (UNLIKELY(!take_value(cursor, &in, PATH_NAME_SIZE, &size))) return false;
+    char *path = cursor->base + cursor->offset + PATH_NAME_SIZE;
     unsigned facts = uvhttp__field_path_facts(path, size, &query);
     if (UNLIKELY(facts == 0) && !uvhttp__hpack_is_trimmed(path, size)) return false;
-    at->pseudo[UVHTTP__HPACK_PATH] = (uvhttp__span_t){(uint32_t)cursor->offset + NAME_SIZE, size};
+    at->pseudo[UVHTTP__HPACK_PATH] = (uvhttp__span_t){(uint32_t)cursor->offset + PATH_NAME_SIZE, size};
     unsigned seen = facts != 0 ? UVHTTP__SEEN_PATH : UVHTTP__SEEN_PATH | UVHTTP__SEEN_ODD_PATH;
     if ((facts & UVHTTP__HPACK_QUERY) != 0) {
         seen |= UVHTTP__SEEN_QUERY;
-        cursor->query = query;
+        at->query = query;
     }
     cursor->seen |= seen;
-    advance(cursor, in, NAME_SIZE + size);
+    advance(cursor, in, PATH_NAME_SIZE + size);
     return true;
 }
 
@@ -185,6 +190,171 @@ static ALWAYS_INLINE bool read_literal(uvhttp__http2_assembly_t *at, cursor_t *c
     return true;
 }
 
+/* --- what is less usual --- */
+
+enum { COOKIE_SIZE = 6 };
+
+/* Whether the field before is a cookie. */
+static ALWAYS_INLINE bool is_behind_cookie(const cursor_t *cursor) {
+    const uvhttp__field_t *last = cursor->field - 1;
+    return last->value.offset + last->value.size == cursor->offset && last->name.size == COOKIE_SIZE &&
+           memcmp(cursor->base + last->name.offset, "cookie", COOKIE_SIZE) == 0;
+}
+
+/* A further crumb right behind a cookie becomes a part of it (RFC 9113 section 8.2.3). Its value may stand in the
+ * scratch memory, where its name is not needed any more. */
+static ALWAYS_INLINE void join_crumb(cursor_t *cursor, const uint8_t *in, const char *value, uint32_t value_size) {
+    char *out = cursor->base + cursor->offset;
+    memcpy(out, "; ", 2);
+    for (uint32_t at = 0; at < value_size; at += UVHTTP__FIELD_SLACK) {
+        uvhttp__field_vector_t bytes = uvhttp__field_load(value + at);
+        memcpy(out + 2 + at, &bytes, sizeof bytes);
+    }
+    cursor->field[-1].value.size += 2 + value_size;
+    cursor->offset += 2 + value_size;
+    cursor->left -= COOKIE_SIZE + value_size + UVHTTP__HPACK_FIELD_OVERHEAD;
+    cursor->in = in;
+}
+
+/* Whether no more comes of a good field with a meaning to HTTP/2 than note_special does. */
+static ALWAYS_INLINE bool is_noted(unsigned name) {
+    return name == UVHTTP__HPACK_COOKIE || name == UVHTTP__HPACK_PRIORITY;
+}
+
+static ALWAYS_INLINE bool is_crumb(const cursor_t *cursor, unsigned name) {
+    return name == UVHTTP__HPACK_COOKIE && (cursor->seen & UVHTTP__SEEN_COOKIE) != 0;
+}
+
+static ALWAYS_INLINE void note_special(uvhttp__http2_assembly_t *at, cursor_t *cursor, uint32_t name_size,
+                                       uint32_t value_size, unsigned name) {
+    if (LIKELY(name == UVHTTP__HPACK_COOKIE))
+        cursor->seen |= UVHTTP__SEEN_COOKIE;
+    else if (at->request->priority.size == 0)
+        at->request->priority = (uvhttp__span_t){(uint32_t)cursor->offset + name_size, value_size};
+    put_field(cursor, name_size, value_size, 0);
+}
+
+/* The literal at cursor->offset becomes an entry of the table. Returns false without memory. */
+static ALWAYS_INLINE bool insert(uvhttp__http2_assembly_t *at, cursor_t *cursor, uint32_t name_size,
+                                 uint32_t value_size, unsigned name, unsigned facts) {
+    uvhttp__hpack_table_t *table = &at->reader.decoder->table;
+    int status = uvhttp__hpack_table_insert(table, cursor->base + cursor->offset, name_size, value_size, (uint8_t)name,
+                                            (uint8_t)facts);
+    look_at_table(cursor, table); /* its memory may be another, and fields are gone if it had none */
+    return status == UVHTTP_OK;
+}
+
+/* A cookie, a priority, or a :path with a query, which a table has whole. False: as of read_listed. */
+static ALWAYS_INLINE bool read_listed_special(uvhttp__http2_assembly_t *at, cursor_t *cursor, const uint8_t *in,
+                                              const char *text, uint32_t name_size, uint32_t value_size, unsigned name,
+                                              unsigned facts) {
+    uint32_t text_size = name_size + value_size;
+    if (facts == (UVHTTP__HPACK_GOOD_PSEUDO | UVHTTP__HPACK_QUERY)) {
+        if ((cursor->seen & (UVHTTP__SEEN_PATH | UVHTTP__SEEN_FIELD)) != 0) return false;
+        at->pseudo[UVHTTP__HPACK_PATH] = (uvhttp__span_t){(uint32_t)cursor->offset + name_size, value_size};
+        cursor->seen |= UVHTTP__SEEN_PATH | UVHTTP__SEEN_QUERY;
+    } else {
+        bool crumb = is_crumb(cursor, name);
+        if (facts != 0 || !is_noted(name) || (crumb && !is_behind_cookie(cursor))) return false;
+        if (crumb) {
+            join_crumb(cursor, in, text + name_size, value_size);
+            return true;
+        }
+        if (cursor->field == at->fields_end) return false;
+        note_special(at, cursor, name_size, value_size, name);
+    }
+    uvhttp__hpack_copy(cursor->base + cursor->offset, text, text_size);
+    advance(cursor, in, text_size);
+    return true;
+}
+
+/* A field of the dynamic table, which one or two bytes name. False: the same. */
+static ALWAYS_INLINE bool read_far(uvhttp__http2_assembly_t *at, cursor_t *cursor, unsigned byte) {
+    const uvhttp__hpack_table_t *table = &at->reader.decoder->table;
+    const uint8_t *in = cursor->in + 1;
+    uint32_t age = byte - FIRST_AGE;
+    if (byte == 0xff) {
+        if (in == cursor->end || *in >= 0x80) return false;
+        age += *in++;
+    }
+    if (age >= table->count) return false;
+    const uvhttp__hpack_entry_t *entry = uvhttp__hpack_table_entry(table, age);
+    uint32_t name_size = entry->name_size, value_size = entry->value_size, text_size = name_size + value_size;
+    const char *text = table->text + entry->offset;
+    if (text_size + UVHTTP__HPACK_FIELD_OVERHEAD > cursor->left) return false;
+    if (entry->facts != UVHTTP__HPACK_PLAIN_FIELD)
+        return read_listed_special(at, cursor, in, text, name_size, value_size, entry->name, entry->facts);
+    if (cursor->field == at->fields_end) return false;
+    put_field(cursor, name_size, value_size, 0);
+    uvhttp__hpack_copy(cursor->base + cursor->offset, text, text_size);
+    advance(cursor, in, text_size);
+    return true;
+}
+
+/* A cookie, a priority, or a field without a meaning to HTTP/2, which the table gets, or whose name it has. False: the
+ * same. */
+static ALWAYS_INLINE bool read_inserted(uvhttp__http2_assembly_t *at, cursor_t *cursor, unsigned byte) {
+    const uint8_t *in = cursor->in + 1;
+    uvhttp__hpack_known_name_t name;
+    uint32_t prefix = byte >= INDEXED ? 0x3f : 0x0f, index = byte & prefix, size;
+    if (byte - 0x20 < 0x20 || cursor->end - in < 2 || cursor->field == at->fields_end) return false;
+    char *text = cursor->base + cursor->offset;
+    if (index == prefix) {
+        if (*in >= 0x80) return false;
+        index += *in++;
+    }
+    if (!uvhttp__hpack_take_name(&at->reader.decoder->table, index, text, &name)) return false;
+    bool special = name.facts != UVHTTP__HPACK_PLAIN_FIELD, crumb = special && is_crumb(cursor, name.name);
+    if (special && (name.facts != 0 || !is_noted(name.name))) return false;
+    if (crumb && !is_behind_cookie(cursor)) return false;
+    if (!take_value(cursor, &in, name.size, &size)) return false;
+    if (!uvhttp__hpack_is_trimmed(text + name.size, size)) return false;
+    if (byte >= INDEXED && !insert(at, cursor, name.size, size, name.name, name.facts)) return false;
+    if (crumb) {
+        join_crumb(cursor, in, text + name.size, size);
+        return true;
+    }
+    if (special)
+        note_special(at, cursor, name.size, size, name.name);
+    else
+        put_field(cursor, name.size, size, 0);
+    advance(cursor, in, name.size + size);
+    return true;
+}
+
+/* A :path that the table gets. False: the same. */
+static ALWAYS_INLINE bool read_inserted_path(uvhttp__http2_assembly_t *at, cursor_t *cursor) {
+    cursor_t before = *cursor;
+    if (!read_path(at, cursor)) return false;
+    uint32_t value_size = (uint32_t)(cursor->offset - before.offset) - PATH_NAME_SIZE;
+    unsigned facts = UVHTTP__HPACK_GOOD_PSEUDO;
+    if ((cursor->seen & UVHTTP__SEEN_QUERY) != 0) facts |= UVHTTP__HPACK_QUERY;
+    if ((cursor->seen & UVHTTP__SEEN_ODD_PATH) != 0) facts = 0;
+    if (insert(at, &before, PATH_NAME_SIZE, value_size, UVHTTP__HPACK_PATH, facts)) {
+        look_at_table(cursor, &at->reader.decoder->table);
+        return true;
+    }
+    *cursor = before;
+    return false;
+}
+
+static ALWAYS_INLINE bool read_one_less_usual(uvhttp__http2_assembly_t *at, cursor_t *cursor) {
+    unsigned byte = *cursor->in;
+    if (byte >= FIRST_AGE) return read_far(at, cursor, byte);
+    if (byte == (INDEXED | UVHTTP__HPACK_PATH)) return read_inserted_path(at, cursor);
+    return byte < 0x80 && read_inserted(at, cursor, byte);
+}
+
+/* As many fields as are one of these. By itself, so that those that are more usual keep the registers; in a loop of its
+ * own, because few heads have one alone. */
+static UVHTTP__HOT NOINLINE void read_less_usual(uvhttp__http2_assembly_t *at, cursor_t *shared) {
+    cursor_t cursor = *shared;
+    while (cursor.in != cursor.end && read_one_less_usual(at, &cursor)) continue;
+    *shared = cursor;
+}
+
+/* --- all fields --- */
+
 /* The next field, if it is usual. False: it is not, and nothing is read. */
 static ALWAYS_INLINE bool read_usual(uvhttp__http2_assembly_t *at, cursor_t *cursor) {
     uint32_t byte = *cursor->in;
@@ -206,6 +376,10 @@ static ALWAYS_INLINE bool read_usual(uvhttp__http2_assembly_t *at, cursor_t *cur
 static ALWAYS_INLINE int read_fields(uvhttp__http2_assembly_t *at, cursor_t *cursor, const uint8_t *block) {
     while (cursor->in != cursor->end) {
         if (LIKELY(read_usual(at, cursor))) continue;
+        cursor_t moved = *cursor;
+        read_less_usual(at, &moved);
+        *cursor = moved;
+        if (LIKELY(cursor->in == cursor->end)) break;
         bool updates = cursor->in == block && (*block & 0xe0) == 0x20;
         leave(at, cursor);
         int status = UNLIKELY(updates) ? uvhttp__hpack_read_updates(&at->reader) : uvhttp__http2_read_any_field(at);
@@ -232,8 +406,8 @@ static ALWAYS_INLINE bool finish_usual(uvhttp__http2_assembly_t *at, const curso
     if (UNLIKELY(head->method == UVHTTP_CONNECT || head->authority.size == 0 ||
                  target.size > at->limits->target_size_max || cursor->field == at->fields_end))
         return false;
-    if (cursor->query != 0)
-        uvhttp__http2_split_at(head, cursor->query);
+    if (at->query != 0)
+        uvhttp__http2_split_at(head, at->query);
     else if (UNLIKELY((cursor->seen & UVHTTP__SEEN_QUERY) != 0))
         uvhttp__http2_split_target(head, base + target.offset);
     *cursor->field = (uvhttp__field_t){UVHTTP__HTTP2_HOST, head->authority};
@@ -254,6 +428,7 @@ UVHTTP__HOT int uvhttp__http2_read_request(uvhttp__hpack_decoder_t *decoder, con
     at.request = request;
     at.fields_end = head->headers + limits->header_count_max;
     at.refusal = UVHTTP_OK;
+    at.query = 0;
     *request = (uvhttp__http2_request_t){.extended_connect = false};
     *head = (uvhttp__head_t){.headers = head->headers, .version = UVHTTP_HTTP_2, .keep_alive = true};
     cursor_t cursor = {.in = block,

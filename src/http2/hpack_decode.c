@@ -161,46 +161,17 @@ static int read_literal(uvhttp__hpack_reader_t *reader, unsigned prefix_max, boo
 
 /* --- usual literals --- */
 
-/* What is said of a value that is good for any field: the facts of its name. */
-static ALWAYS_INLINE uint8_t facts_of_name(unsigned name) {
-    if (name > UVHTTP__HPACK_STATIC_COUNT) return 0;
-    return name > 0 ? uvhttp__hpack_static[name].facts : (uint8_t)UVHTTP__HPACK_PLAIN_FIELD;
-}
-
 /* A literal without its text. */
 typedef struct literal {
-    uint32_t name_size, value_size;
-    unsigned name, facts; /* facts: what the name says, of a good value */
-    bool odd;             /* the value may have a byte that no value has */
+    uvhttp__hpack_known_name_t name;
+    uint32_t value_size;
+    bool odd; /* the value may have a byte that no value has */
 } literal_t;
 
-enum { USUAL_NAME_MAX = 1024 };
-static_assert(USUAL_NAME_MAX + UVHTTP__HPACK_COPY + UVHTTP__HUFFMAN_DECODED_MAX(0x7e) + UVHTTP__HUFFMAN_SLACK <=
+static_assert(UVHTTP__HPACK_USUAL_NAME_MAX + UVHTTP__HPACK_COPY + UVHTTP__HUFFMAN_DECODED_MAX(0x7e) +
+                      UVHTTP__HUFFMAN_SLACK <=
                   UVHTTP__HPACK_TABLE_SIZE_MAX,
               "they fit behind what the list may still have");
-
-/* Copies the name of a literal to `out`. False: it has no index, or is not good, not in one piece or unusually long. */
-static ALWAYS_INLINE bool take_usual_name(const uvhttp__hpack_table_t *table, uint32_t index, char *out,
-                                          literal_t *literal) {
-    if (LIKELY(index - 1 < UVHTTP__HPACK_STATIC_COUNT)) {
-        const uvhttp__hpack_static_t *entry = &uvhttp__hpack_static[index];
-        memcpy(out, entry->text, sizeof entry->text);
-        literal->name = entry->name;
-        literal->name_size = entry->name_size;
-        literal->facts = entry->facts;
-        return true;
-    }
-    uint32_t age = index - UVHTTP__HPACK_STATIC_COUNT - 1;
-    if (age >= table->count) return false;
-    const uvhttp__hpack_entry_t *entry = uvhttp__hpack_table_entry(table, age);
-    if ((entry->facts & (UVHTTP__HPACK_BAD_NAME | UVHTTP__HPACK_IN_PIECES)) != 0) return false;
-    if (entry->name_size > USUAL_NAME_MAX) return false;
-    uvhttp__hpack_copy(out, table->text + entry->offset, entry->name_size);
-    literal->name = entry->name;
-    literal->name_size = entry->name_size;
-    literal->facts = facts_of_name(entry->name);
-    return true;
-}
 
 static bool is_literal(uint8_t first) {
     return (uint8_t)(first - 0x20) >= 0x20 && first < 0x80;
@@ -220,9 +191,9 @@ static const uint8_t *take_literal(const uvhttp__hpack_reader_t *reader, unsigne
     unsigned length = *in++;
     size_t size = length & 0x7f;
     if (UNLIKELY(size - 1 >= 0x7e || size > (size_t)(end - in) ||
-                 !take_usual_name(&reader->decoder->table, index, reader->out, literal)))
+                 !uvhttp__hpack_take_name(&reader->decoder->table, index, reader->out, &literal->name)))
         return NULL;
-    char *value = reader->out + literal->name_size;
+    char *value = reader->out + literal->name.size;
     literal->value_size = (uint32_t)size;
     literal->odd = true;
     if (LIKELY((length & 0x80) != 0)) {
@@ -233,7 +204,7 @@ static const uint8_t *take_literal(const uvhttp__hpack_reader_t *reader, unsigne
     } else {
         memcpy(value, in, size);
     }
-    bool fits = literal->name_size + literal->value_size + UVHTTP__HPACK_FIELD_OVERHEAD <= reader->left;
+    bool fits = literal->name.size + literal->value_size + UVHTTP__HPACK_FIELD_OVERHEAD <= reader->left;
     return LIKELY(fits) ? in + size : NULL;
 }
 
@@ -244,22 +215,23 @@ static bool read_usual(uvhttp__hpack_reader_t *reader, uvhttp__hpack_field_t *fi
     bool indexed = (first & 0x40) != 0;
     const uint8_t *behind = take_literal(reader, indexed ? 0x3f : 0x0f, &literal);
     if (!behind) return false;
-    char *text = reader->out, *value = text + literal.name_size;
-    uint8_t facts = (uint8_t)literal.facts;
+    char *text = reader->out, *value = text + literal.name.size;
+    uint8_t facts = literal.name.facts;
     if (UNLIKELY(literal.odd || facts == UVHTTP__HPACK_GOOD_PSEUDO ||
                  !uvhttp__hpack_is_trimmed(value, literal.value_size)))
-        facts = uvhttp__field_value_facts((uvhttp__hpack_name_t)literal.name, value, literal.value_size, !literal.odd);
-    if (indexed && uvhttp__hpack_table_insert(&reader->decoder->table, text, literal.name_size, literal.value_size,
-                                              (uint8_t)literal.name, facts) != UVHTTP_OK)
+        facts =
+            uvhttp__field_value_facts((uvhttp__hpack_name_t)literal.name.name, value, literal.value_size, !literal.odd);
+    if (indexed && uvhttp__hpack_table_insert(&reader->decoder->table, text, literal.name.size, literal.value_size,
+                                              literal.name.name, facts) != UVHTTP_OK)
         return false;
     *field = (uvhttp__hpack_field_t){.text = text,
-                                     .name_size = literal.name_size,
+                                     .name_size = literal.name.size,
                                      .value_size = literal.value_size,
-                                     .name = (uint8_t)literal.name,
+                                     .name = literal.name.name,
                                      .facts = facts,
                                      .never_indexed = (first & 0xf0) == 0x10};
     reader->at = behind;
-    return uvhttp__hpack_accept(reader, (size_t)literal.name_size + literal.value_size);
+    return uvhttp__hpack_accept(reader, (size_t)literal.name.size + literal.value_size);
 }
 
 static int read_one(uvhttp__hpack_reader_t *reader, uvhttp__hpack_field_t *field, bool *shown) {

@@ -78,6 +78,36 @@ static ALWAYS_INLINE bool uvhttp__hpack_is_trimmed(const char *value, size_t siz
     return (uint8_t)value[0] > ' ' && (uint8_t)value[size - 1] > ' ';
 }
 
+/* The name of a literal that has an index. */
+typedef struct uvhttp__hpack_known_name {
+    uint32_t size;
+    uint8_t name;  /* uvhttp__hpack_name_t */
+    uint8_t facts; /* UVHTTP__HPACK_* bits of any good value behind it */
+} uvhttp__hpack_known_name_t;
+
+/* The most that a usual name has. */
+#define UVHTTP__HPACK_USUAL_NAME_MAX 1024
+
+/* Copies the name that an index names to `out`. False: there is none, or it is not good, not in one piece or unusually
+ * long. */
+static ALWAYS_INLINE bool uvhttp__hpack_take_name(const uvhttp__hpack_table_t *table, uint32_t index, char *out,
+                                                  uvhttp__hpack_known_name_t *name) {
+    if (LIKELY(index - 1 < UVHTTP__HPACK_STATIC_COUNT)) {
+        const uvhttp__hpack_static_t *entry = &uvhttp__hpack_static[index];
+        memcpy(out, entry->text, sizeof entry->text);
+        *name = (uvhttp__hpack_known_name_t){entry->name_size, entry->name, entry->facts};
+        return true;
+    }
+    uint32_t age = index - UVHTTP__HPACK_STATIC_COUNT - 1;
+    if (age >= table->count) return false;
+    const uvhttp__hpack_entry_t *entry = uvhttp__hpack_table_entry(table, age);
+    if ((entry->facts & (UVHTTP__HPACK_BAD_NAME | UVHTTP__HPACK_IN_PIECES)) != 0) return false;
+    if (entry->name_size > UVHTTP__HPACK_USUAL_NAME_MAX) return false;
+    uvhttp__hpack_copy(out, table->text + entry->offset, entry->name_size);
+    *name = (uvhttp__hpack_known_name_t){entry->name_size, entry->name, uvhttp__hpack_static_facts(entry->name)};
+    return true;
+}
+
 /* uvhttp__hpack_read_next for all that is not a plain index, and for the end. */
 int uvhttp__hpack_read_other(uvhttp__hpack_reader_t *reader, uvhttp__hpack_field_t *field);
 

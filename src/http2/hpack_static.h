@@ -17,6 +17,12 @@ typedef struct uvhttp__hpack_static {
 /* [1..61]. */
 extern const uvhttp__hpack_static_t uvhttp__hpack_static[UVHTTP__HPACK_STATIC_COUNT + 1];
 
+/* What is said of a value that is good for any field, by its name. */
+static inline uint8_t uvhttp__hpack_static_facts(unsigned name) {
+    if (name > UVHTTP__HPACK_STATIC_COUNT) return 0;
+    return name > 0 ? uvhttp__hpack_static[name].facts : (uint8_t)UVHTTP__HPACK_PLAIN_FIELD;
+}
+
 /* Which name the text is, in lower case. Any thread, after uvhttp__hpack_names_prepare. */
 uvhttp__hpack_name_t uvhttp__hpack_find_name(const char *text, size_t size);
 

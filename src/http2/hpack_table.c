@@ -88,14 +88,30 @@ static NOINLINE int make_place(uvhttp__hpack_table_t *table, size_t needed) {
     return grow(table, entry_capacity, text_capacity);
 }
 
+/* Copies exactly `size` bytes: behind them is the text of the oldest entries. */
+static ALWAYS_INLINE void copy_exactly(char *out, const char *text, size_t size) {
+    enum { STEP = 16 };
+    if (UNLIKELY(size < STEP)) {
+        memcpy(out, text, size);
+        return;
+    }
+    for (size_t at = 0; at < size - STEP; at += STEP) memcpy(out + at, text + at, STEP);
+    memcpy(out + size - STEP, text + size - STEP, STEP);
+}
+
 /* Returns whether the text is in one piece. */
-static bool put_text(uvhttp__hpack_table_t *table, const char *text, size_t size) {
-    size_t first = (size_t)table->text_capacity - table->text_end;
-    memcpy(table->text + table->text_end, text, first < size ? first : size);
-    if (UNLIKELY(first < size)) memcpy(table->text, text + first, size - first);
-    size_t end = table->text_end + size;
-    table->text_end = (uint16_t)(end >= table->text_capacity ? end - table->text_capacity : end);
-    return first >= size;
+static ALWAYS_INLINE bool put_text(uvhttp__hpack_table_t *table, const char *text, size_t size) {
+    size_t first = (size_t)table->text_capacity - table->text_end, end = table->text_end + size;
+    char *out = table->text + table->text_end;
+    if (LIKELY(size < first)) {
+        copy_exactly(out, text, size);
+        table->text_end = (uint16_t)end;
+        return true;
+    }
+    memcpy(out, text, first);
+    memcpy(table->text, text + first, size - first);
+    table->text_end = (uint16_t)(end - table->text_capacity);
+    return first == size;
 }
 
 bool uvhttp__hpack_table_reserve(uvhttp__hpack_table_t *table, size_t size) {

@@ -7,6 +7,7 @@
  *   uvhttp__http2_begin_iteration
  *   uvhttp__http2_read again and again, one event at a time; exchanges respond meanwhile or later
  *   uvhttp__http2_next again and again: which stream may send how many bytes of its body
+ *   uvhttp__http2_return_due_credit
  *   one gathered send
  * Rule of the wire: frames are appended in the order of the calls that wrote them. So whoever writes a frame first
  * appends uvhttp__http2_control, if there is any, then calls write_headers or write_data, then appends that frame. The
@@ -211,8 +212,9 @@ typedef struct uvhttp__http2 {
 
     /* flow.c, settings.c */
     int32_t send_window, receive_window;
-    uint32_t consumed;    /* credit that was not returned to the peer yet */
-    uint32_t peer_window; /* SETTINGS_INITIAL_WINDOW_SIZE of the peer, and so on: */
+    uint32_t consumed;         /* credit that was not returned to the peer yet */
+    uint32_t credit_stream_id; /* the stream whose credit goes back when the iteration ends; 0: none */
+    uint32_t peer_window;      /* SETTINGS_INITIAL_WINDOW_SIZE of the peer, and so on: */
     uint32_t peer_frame_size;
     uint32_t peer_header_table_size;
 
@@ -308,6 +310,12 @@ UVHTTP_MUST_USE int uvhttp__http2_set_content_length(uvhttp__http2_t *http2, uvh
 /* `size` bytes of DATA events were consumed: the peer may send as many again. A stream that was reset returns credit of
  * the connection only. What is not consumed at release is consumed then. */
 void uvhttp__http2_consume(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, size_t size);
+
+/* The iteration ends: credit that is due goes to the control bytes. */
+void uvhttp__http2_return_stream_credit(uvhttp__http2_t *http2);
+static inline void uvhttp__http2_return_due_credit(uvhttp__http2_t *http2) {
+    if (UNLIKELY(http2->credit_stream_id != 0)) uvhttp__http2_return_stream_credit(http2);
+}
 
 /* The stream `id`, NULL if there is none. */
 uvhttp__http2_stream_t *uvhttp__http2_find(const uvhttp__http2_t *http2, uint32_t id);

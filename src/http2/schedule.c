@@ -82,7 +82,18 @@ static void parse_member(uvhttp_str_t member, unsigned *urgency, unsigned *incre
         *urgency = (unsigned)(member.data[2] - '0');
 }
 
+/* "u=3" and "u=3, i", which browsers send with each request. Returns whether it is one of them. */
+static bool parse_usual(uvhttp_str_t value, uint8_t *priority) {
+    if (value.size < 3 || memcmp(value.data, "u=", 2) != 0) return false;
+    unsigned urgency = (unsigned)value.data[2] - '0';
+    bool incremental = value.size == 6 && memcmp(value.data + 3, ", i", 3) == 0;
+    *priority = UVHTTP__HTTP2_PRIORITY(urgency, incremental);
+    return urgency <= 7 && (value.size == 3 || incremental);
+}
+
 uint8_t uvhttp__http2_parse_priority(uvhttp_str_t value) {
+    uint8_t usual;
+    if (LIKELY(parse_usual(value, &usual))) return usual;
     unsigned urgency = UVHTTP__HTTP2_PRIORITY_DEFAULT >> 1, incremental = UVHTTP__HTTP2_PRIORITY_DEFAULT & 1;
     uvhttp_str_t member;
     while (uvhttp__list_next(&value, &member)) parse_member(member, &urgency, &incremental);

@@ -241,7 +241,7 @@ static NOINLINE void do_all_due(uvhttp__http2_connection_t *connection) {
 }
 
 /* All that can leave leaves, and what can be given is given. */
-static void settle(uvhttp__http2_connection_t *connection) {
+static void settle(uvhttp__http2_connection_t *connection, bool returns_credit) {
     connection->settling = true;
     do {
         if (UNLIKELY(has_due(connection))) do_all_due(connection);
@@ -250,6 +250,7 @@ static void settle(uvhttp__http2_connection_t *connection) {
     connection->settling = false;
     take_counters(connection);
     if (is_over(connection)) return;
+    if (returns_credit) uvhttp__http2_return_due_credit(&connection->core);
     uvhttp__http2_wire_flush(connection);
     note_progress(connection);
     if (UNLIKELY(connection->core.phase == UVHTTP__HTTP2_FAILED))
@@ -263,7 +264,7 @@ static void settle(uvhttp__http2_connection_t *connection) {
 void uvhttp__http2_end_iteration(uvhttp__http2_loop_t *of_loop) {
     uvhttp__list_t *node;
     while ((node = uvhttp__list_pop_front(&of_loop->due)))
-        settle(UVHTTP__CONTAINER_OF(node, uvhttp__http2_connection_t, link));
+        settle(UVHTTP__CONTAINER_OF(node, uvhttp__http2_connection_t, link), true);
 }
 
 bool uvhttp__http2_is_settled(const uvhttp__http2_loop_t *of_loop) {
@@ -315,7 +316,8 @@ UVHTTP__HOT size_t uvhttp__http2_on_data(uvhttp__conn_t *conn, const char *data,
     connection->reading = true;
     size_t used = read_events(connection, data, size);
     connection->reading = false;
-    settle(connection);
+    settle(connection, false);
+    if (UNLIKELY(connection->core.credit_stream_id != 0)) uvhttp__http2_set_due(connection);
     return used;
 }
 
@@ -368,7 +370,7 @@ bool uvhttp__http2_is_idle(const uvhttp__conn_t *conn) {
 void uvhttp__http2_on_evict(uvhttp__conn_t *conn) {
     uvhttp__http2_connection_t *connection = uvhttp__http2_of(conn);
     uvhttp__http2_shutdown_now(&connection->core);
-    settle(connection);
+    settle(connection, true);
 }
 
 bool uvhttp__http2_is_new(const uvhttp__conn_t *conn) {
@@ -414,7 +416,7 @@ void uvhttp__http2_on_end(uvhttp__conn_t *conn) {
     if (!connection || is_over(connection)) return;
     uvhttp__http2_each_stream(&connection->core, end_stream, connection);
     uvhttp__http2_shutdown_now(&connection->core);
-    settle(connection);
+    settle(connection, true);
 }
 
 void uvhttp__http2_on_sent(uvhttp__conn_t *conn) {
@@ -424,7 +426,7 @@ void uvhttp__http2_on_sent(uvhttp__conn_t *conn) {
         connection->blocked = false;
         uvhttp__stream_resume(&conn->stream);
     }
-    settle(connection);
+    settle(connection, true);
 }
 
 /* Nothing was asked for some time. */
@@ -455,7 +457,7 @@ void uvhttp__http2_on_timer(uvhttp__conn_t *conn) {
         end_idle(connection);
     else if (now >= stop_deadline(connection))
         uvhttp__http2_shutdown(&connection->core);
-    settle(connection);
+    settle(connection, true);
 }
 
 static void drain_stream(uvhttp__http2_stream_t *stream, void *arg) {

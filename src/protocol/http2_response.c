@@ -96,11 +96,13 @@ static NOINLINE void keep_body(uvhttp__http2_carrier_t *carrier) {
     account_waiting(carrier);
 }
 
-/* How much of the body goes right behind the head: all of it, or nothing. */
-static inline size_t immediate_size(const uvhttp__http2_t *core, const uvhttp__http2_stream_t *stream,
-                                    const uvhttp__body_t *body) {
-    bool small = body->size <= UVHTTP__PIECE_COPY_MAX && body->kind < UVHTTP__BODY_FILE;
-    return small && uvhttp__http2_capacity(core, stream) >= body->size ? (size_t)body->size : 0;
+static_assert(UVHTTP__PIECE_COPY_MAX <= UVHTTP__HTTP2_SLICE_SIZE, "a body that is small is one DATA frame");
+
+/* Whether there is a body that goes right behind the head, whole. */
+static inline bool is_immediate(const uvhttp__http2_t *core, const uvhttp__http2_stream_t *stream,
+                                const uvhttp__body_t *body) {
+    bool small = body->size - 1 < UVHTTP__PIECE_COPY_MAX && body->kind < UVHTTP__BODY_FILE;
+    return small && (int64_t)body->size <= stream->send_window && (int64_t)body->size <= core->send_window;
 }
 
 /* Most small bodies have 8 to 16 bytes. Of others the size is read from memory: if the compiler knew that it is small
@@ -180,11 +182,11 @@ UVHTTP__HOT void uvhttp__http2_respond(uvhttp__exchange_t *exchange) {
         respond_otherwise(carrier);
         return;
     }
-    size_t size = immediate_size(&connection->core, stream, body);
-    if (UNLIKELY(size == 0 || !uvhttp__exchange_wants_body(exchange))) {
+    if (UNLIKELY(!is_immediate(&connection->core, stream, body) || !uvhttp__exchange_wants_body(exchange))) {
         respond_head(carrier);
         return;
     }
+    size_t size = (size_t)body->size;
     res->sent_size = size;
     const uvhttp__http2_response_t head = head_of(carrier, size);
     char *frame = reserve_head(connection, &head, UVHTTP__HTTP2_FRAME_HEAD_SIZE + size);

@@ -27,6 +27,7 @@ static void mix_number(outcome_t *out, uint64_t number) {
 }
 
 static void take_control(uvhttp__http2_t *http2, outcome_t *out) {
+    uvhttp__http2_return_due_credit(http2);
     out->control_size += uvhttp__http2_control(http2).size;
     uvhttp__http2_control_consumed(http2);
 }

@@ -159,6 +159,7 @@ static void ours_event(ours_t *ours, const uvhttp__http2_event_t *event) {
 }
 
 static void ours_flush(ours_t *ours) {
+    uvhttp__http2_return_due_credit(&ours->http2);
     uvhttp_str_t control = uvhttp__http2_control(&ours->http2);
     log_sent(&ours->side.log, control.data, control.size);
     uvhttp__http2_control_consumed(&ours->http2);

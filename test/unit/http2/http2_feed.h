@@ -149,8 +149,9 @@ static inline void note_frame(peer_t *peer, const char *frame, uint32_t size) {
     }
 }
 
-/* Takes the control bytes. */
+/* Takes the control bytes, as at the end of an iteration. */
 static inline void take_control(peer_t *peer) {
+    uvhttp__http2_return_due_credit(&peer->http2);
     uvhttp_str_t control = uvhttp__http2_control(&peer->http2);
     for (size_t at = 0; at < control.size;) {
         uint32_t size = uvhttp__http2_get32(control.data + at) >> 8;

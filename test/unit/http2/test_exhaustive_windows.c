@@ -53,6 +53,7 @@ static uvhttp__http2_stream_t *core_stream(unsigned i) {
 
 /* What the server has sent: credit, and the code of a RST_STREAM, or 0. */
 static uint32_t hear(void) {
+    uvhttp__http2_return_due_credit(&live.http2);
     uvhttp_str_t control = uvhttp__http2_control(&live.http2);
     uint32_t error = 0;
     for (size_t at = 0; at < control.size;) {

@@ -105,6 +105,51 @@ static void test_credit_of_a_stream_is_returned_in_quarters(void **state) {
     peer_deinit(&peer);
 }
 
+/* The streams of an iteration: one waits for the end, with all that is consumed until then. */
+static void test_credit_of_an_iteration_is_one_frame(void **state) {
+    (void)state;
+    static peer_t peer;
+    enum { PART = 16384 };
+    peer_init(&peer);
+    uvhttp__http2_stream_t *second = open_streams(&peer, 3), *first = uvhttp__http2_find(&peer.http2, 1);
+    feed_ack(&peer);
+    peer.own = own_nothing;
+    for (unsigned i = 0; i < 11; i++) feed_data(&peer, 1, PART);
+    for (unsigned i = 0; i < 5; i++) feed_data(&peer, 3, PART);
+    for (unsigned i = 0; i < 7; i++) uvhttp__http2_consume(&peer.http2, first, PART);
+    assert_int_equal(uvhttp__http2_control(&peer.http2).size, 0);
+    take_control(&peer);
+    assert_string_equal(peer.sent, "window 1 +114688\nwindow 0 +114688\n");
+    take_control(&peer);
+    assert_string_equal(peer.sent, "window 1 +114688\nwindow 0 +114688\n");
+    peer.sent_size = 0;
+    for (unsigned i = 0; i < 4; i++) uvhttp__http2_consume(&peer.http2, second, PART);
+    for (unsigned i = 0; i < 4; i++) uvhttp__http2_consume(&peer.http2, first, PART);
+    take_control(&peer);
+    assert_string_equal(peer.sent, "window 3 +65536\nwindow 0 +131072\nwindow 1 +65536\n");
+    peer_deinit(&peer);
+}
+
+/* Who has sent the whole body needs no credit any more: it does not go to whoever is found in its place. */
+static void test_credit_that_is_due_when_the_body_ends(void **state) {
+    (void)state;
+    static peer_t peer;
+    peer_init(&peer);
+    uvhttp__http2_stream_t *stream = open_streams(&peer, 1);
+    feed_ack(&peer);
+    peer.own = own_nothing;
+    for (unsigned i = 0; i < 4; i++) feed_data(&peer, 1, 16384);
+    uvhttp__http2_consume(&peer.http2, stream, 65536);
+    assert_int_equal(peer.http2.credit_stream_id, 1);
+    uvhttp__http2_reset(&peer.http2, stream, UVHTTP__HTTP2_CANCEL);
+    uvhttp__http2_release(&peer.http2, stream);
+    take_control(&peer);
+    assert_string_equal(peer.sent, "rst 1 CANCEL\n");
+    assert_int_equal(peer.http2.credit_stream_id, 0);
+    assert_int_equal(peer.http2.consumed, 65536);
+    peer_deinit(&peer);
+}
+
 /* A client that has sent all it may gets its whole window again, whatever the sizes of its frames. */
 static void test_all_but_a_step_of_a_window_is_returned(void **state) {
     (void)state;
@@ -501,6 +546,8 @@ int main(void) {
         cmocka_unit_test(test_a_window_that_is_exceeded),
         cmocka_unit_test(test_the_window_of_the_connection_holds_all_streams),
         cmocka_unit_test(test_credit_of_a_stream_is_returned_in_quarters),
+        cmocka_unit_test(test_credit_of_an_iteration_is_one_frame),
+        cmocka_unit_test(test_credit_that_is_due_when_the_body_ends),
         cmocka_unit_test(test_all_but_a_step_of_a_window_is_returned),
         cmocka_unit_test(test_credit_of_small_bodies_is_returned_in_halves),
         cmocka_unit_test(test_half_of_an_odd_window_is_the_smaller_half),
