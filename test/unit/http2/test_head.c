@@ -419,8 +419,14 @@ static void test_trailers(void **state) {
         {":path=/\n", UVHTTP_E_HTTP2_PSEUDO_FIELD},
         {":x=/\n", UVHTTP_E_HTTP2_PSEUDO_FIELD},
         {"A=1\n", UVHTTP_E_HTTP2_FIELD_NAME},
+        {"=1\n", UVHTTP_E_HTTP2_FIELD_NAME},
+        {"A=1\nb=2\n:path=/\n", UVHTTP_E_HTTP2_FIELD_NAME}, /* the first fault counts */
         {"a=1 \n", UVHTTP_E_HTTP2_FIELD_VALUE},
         {"connection=close\n", UVHTTP_E_HTTP2_CONNECTION_FIELD},
+        {"keep-alive=1\n", UVHTTP_E_HTTP2_CONNECTION_FIELD},
+        {"proxy-connection=close\n", UVHTTP_E_HTTP2_CONNECTION_FIELD},
+        {"transfer-encoding=chunked\n", UVHTTP_E_HTTP2_CONNECTION_FIELD},
+        {"upgrade=h2c\n", UVHTTP_E_HTTP2_CONNECTION_FIELD},
         {"content-length=1\n", UVHTTP_E_HTTP_TRAILER},
         {"host=a\n", UVHTTP_E_HTTP_TRAILER},
         {"trailer=a\n", UVHTTP_E_HTTP_TRAILER},
@@ -441,6 +447,37 @@ static void test_trailers(void **state) {
     size = head_block(block, "long-name=long-value\n", 0, form);
     assert_int_equal(uvhttp__http2_read_trailer(&decoder, block, size, &small, scratch, &lines),
                      UVHTTP_E_HTTP_TRAILER_TOO_LARGE);
+    size = head_block(block, "A=1\nlong-name=long-value\n", 0, form); /* what is malformed is not only too large */
+    assert_int_equal(uvhttp__http2_read_trailer(&decoder, block, size, &small, scratch, &lines),
+                     UVHTTP_E_HTTP2_FIELD_NAME);
+}
+
+/* A fault of the block ends the connection, whatever the block is for. */
+static void test_faults_of_blocks(void **state) {
+    (void)state;
+    static const struct {
+        const char *block;
+        int code;
+    } cases[] = {
+        {"\x3f\xe2\x1f", UVHTTP_E_HPACK_TABLE_SIZE}, /* 4097 */
+        {"\x3f\xff\xff\xff\xff\x7f", UVHTTP_E_HPACK_INTEGER},
+        {"\x80", UVHTTP_E_HPACK_INDEX},
+        {"\x82\xff\xff", UVHTTP_E_HPACK_INTEGER},
+        {"\x82\x01", UVHTTP_E_HPACK_STRING},
+    };
+    uvhttp_str_t lines;
+    scratch = malloc(uvhttp__http2_scratch_size(&default_limits));
+    head.headers = fields;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+        const char *bytes = cases[i].block;
+        size_t size = strlen(bytes);
+        assert_int_equal(uvhttp__http2_read_trailer(&decoder, bytes, size, &default_limits, scratch, &lines),
+                         cases[i].code);
+        assert_int_equal(uvhttp__http2_skip_block(&decoder, bytes, size, scratch), cases[i].code);
+        assert_int_equal(uvhttp__http2_read_request(&decoder, bytes, size, &default_limits, scratch, &head, &request),
+                         cases[i].code);
+        assert_int_equal(uvhttp__http2_scope(cases[i].code), UVHTTP__HTTP2_SCOPE_CONNECTION);
+    }
 }
 
 int main(void) {
@@ -458,6 +495,7 @@ int main(void) {
         TEST(test_limits),
         TEST(test_refused_block_still_fills_the_table),
         TEST(test_trailers),
+        TEST(test_faults_of_blocks),
     };
     int failed = 0;
     for (form = 0; form < HEAD_FORMS; ++form) failed += cmocka_run_group_tests(tests, NULL, NULL);
