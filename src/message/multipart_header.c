@@ -1,5 +1,7 @@
 /* Owns: the header of a part, Content-Disposition above all (RFC 7578 section 4.2), and parameters. Strict, because two
  * readers that understand a name differently are how uploads pass a filter. May include: base. */
+#include <assert.h>
+
 #include "base/chars.h"
 #include "base/str.h"
 #include "message/multipart.h"
@@ -123,7 +125,7 @@ int uvhttp__multipart_parse_header(char *header, size_t size, uvhttp_multipart_e
     size_t at = 0;
     for (;;) {
         const char *end = memmem(header + at, size - at, "\r\n", 2);
-        if (!end) return UVHTTP_E_MULTIPART_HEADER;
+        assert(end); /* the last line is empty */
         size_t line_size = (size_t)(end - header) - at;
         if (line_size == 0) break;
         int status = parse_line(header, (uvhttp_str_t){header + at, line_size}, event);

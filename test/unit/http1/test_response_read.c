@@ -1,5 +1,7 @@
 /* Owns: tests of the reading of responses (RFC 9112): every vector whole, cut at every place and byte by byte, next to
  * an unmapped page, with a cache of heads and without. */
+#include <assert.h>
+
 #include "support/http1_feed.h"
 
 #include "http1/response_read.h"

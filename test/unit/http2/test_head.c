@@ -171,6 +171,11 @@ static void test_malformed_requests(void **state) {
         {":method=GET\n:scheme=\n:path=/\n:authority=a\n", UVHTTP_E_HTTP2_SCHEME},
         {":method=GET\n:scheme=1a\n:path=/\n:authority=a\n", UVHTTP_E_HTTP2_SCHEME},
         {":method=GET\n:scheme=a/b\n:path=/\n:authority=a\n", UVHTTP_E_HTTP2_SCHEME},
+        {":method=GET\n:scheme=a:b\n:path=/\n:authority=a\n", UVHTTP_E_HTTP2_SCHEME},
+        {":method=GET\n:scheme=a`b\n:path=/\n:authority=a\n", UVHTTP_E_HTTP2_SCHEME},
+        {":method=GET\n:scheme=a{b\n:path=/\n:authority=a\n", UVHTTP_E_HTTP2_SCHEME},
+        {":method=GET\n:scheme=+a\n:path=/\n:authority=a\n", UVHTTP_E_HTTP2_SCHEME},
+        {":method=GET\n:scheme={a\n:path=/\n:authority=a\n", UVHTTP_E_HTTP2_SCHEME},
         {":method=GET\n:scheme=https\n:path=/\n", UVHTTP_E_HTTP2_AUTHORITY},
         {":method=GET\n:scheme=https\n:path=/\n:authority=\n", UVHTTP_E_HTTP2_AUTHORITY},
         {":method=GET\n:scheme=https\n:path=/\n:authority=u@a\n", UVHTTP_E_HTTP2_AUTHORITY},
@@ -221,6 +226,16 @@ static void test_malformed_requests(void **state) {
         expect_fault(faults[i].lines, faults[i].code);
         assert_int_equal(uvhttp__http2_scope(faults[i].code), UVHTTP__HTTP2_SCOPE_STREAM);
     }
+}
+
+static void test_schemes_and_names_that_are_unusual(void **state) {
+    (void)state;
+    assert_int_equal(read_lines(":method=GET\n:scheme=Coap+tcp-1.0z9\n:path=/\n:authority=a\n"), 0);
+    assert_int_equal(read_lines(GET "x-content_len=1\nfield_names_of_17=1\ncontent_lengthy=1\n"), 0);
+    assert_string_equal(field("x-content_len"), "1");
+    assert_string_equal(field("field_names_of_17"), "1");
+    assert_int_equal(read_lines(GET "0123456789abcd=14\n"), 0); /* as long as "content_length" */
+    assert_string_equal(field("0123456789abcd"), "14");
 }
 
 static void test_values_with_lf_and_nul(void **state) {
@@ -387,6 +402,7 @@ int main(void) {
         TEST(test_pseudo_fields_of_the_static_table),
         TEST(test_updates_of_the_table_size),
         TEST(test_malformed_requests),
+        TEST(test_schemes_and_names_that_are_unusual),
         TEST(test_values_with_lf_and_nul),
         TEST(test_authority_and_host),
         TEST(test_connect),
