@@ -259,7 +259,11 @@ static bool read_usual(uvhttp__hpack_reader_t *reader, uvhttp__hpack_field_t *fi
                                      .facts = facts,
                                      .never_indexed = (first & 0xf0) == 0x10};
     reader->at = behind;
-    return uvhttp__hpack_accept(reader, (size_t)literal.name_size + literal.value_size);
+    uint32_t text_size =
+        literal.name_size + literal.value_size; /* the list has space for it: take_literal has looked */
+    reader->left -= text_size + UVHTTP__HPACK_FIELD_OVERHEAD;
+    reader->out += text_size;
+    return true;
 }
 
 static int read_one(uvhttp__hpack_reader_t *reader, uvhttp__hpack_field_t *field, bool *shown) {

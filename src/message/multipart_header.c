@@ -63,12 +63,13 @@ int uvhttp__multipart_next_param(uvhttp_str_t *rest, uvhttp__multipart_param_t *
     return 0;
 }
 
-/* Unescapes within the header, which is ours to write to. */
+/* Unescapes within the header, which is ours to write to. A backslash is not the last: it would have taken in the quote
+ * that ends the value. */
 static uvhttp_str_t unescape(char *header, uvhttp_str_t value) {
     char *text = header + (value.data - header);
     size_t used = 0;
     for (size_t i = 0; i < value.size; ++i) {
-        bool escape = text[i] == '\\' && i + 1 < value.size && (text[i + 1] == '"' || text[i + 1] == '\\');
+        bool escape = text[i] == '\\' && (text[i + 1] == '"' || text[i + 1] == '\\');
         if (escape) ++i;
         text[used++] = text[i];
     }

@@ -165,13 +165,14 @@ static void test_a_head_in_one_frame_has_a_limit(void **state) {
         if (i < 2) limits.header_block_size_max = 100;
         peer_init_with(&peer, &limits);
         WIRE(wire);
-        put_frame(&wire, HEADERS, END | WHOLE, 1, large, sizes[i]);
+        put_get(&wire, 1);
+        put_frame(&wire, HEADERS, END | WHOLE, 3, large, sizes[i]);
         feed_wire(&peer, &wire);
         bool good = i == 0 || i == 2;
         expect_texts(&peer, NULL,
                      good     ? "settings ack\n"
-                     : i == 1 ? "settings ack\ngoaway 0 ENHANCE_YOUR_CALM\n"
-                              : "settings ack\ngoaway 0 FRAME_SIZE_ERROR\n",
+                     : i == 1 ? "settings ack\ngoaway 1 ENHANCE_YOUR_CALM\n"
+                              : "settings ack\ngoaway 1 FRAME_SIZE_ERROR\n",
                      good     ? UVHTTP_E_AGAIN
                      : i == 1 ? UVHTTP_E_HTTP2_FLOOD
                               : UVHTTP_E_HTTP2_FRAME_SIZE);

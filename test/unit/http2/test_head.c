@@ -166,6 +166,10 @@ static void test_malformed_requests(void **state) {
         {GET ":scheme=https\n", UVHTTP_E_HTTP2_PSEUDO_REPEATED},
         {GET ":path=/\n", UVHTTP_E_HTTP2_PSEUDO_REPEATED},
         {GET ":authority=a\n", UVHTTP_E_HTTP2_PSEUDO_REPEATED},
+        {GET ":authority=\n", UVHTTP_E_HTTP2_PSEUDO_REPEATED},
+        {":method=GET\n:scheme=https\n:path= /\n:authority=a\n", UVHTTP_E_HTTP2_FIELD_VALUE},
+        {":method=GET\n:scheme=https\n:path=/a%20 \n:authority=a\n", UVHTTP_E_HTTP2_FIELD_VALUE},
+        {":method=GET\n:scheme=https\n:path= \n:authority=a\n", UVHTTP_E_HTTP2_FIELD_VALUE},
         {":method=G T\n:scheme=https\n:path=/\n:authority=a\n", UVHTTP_E_HTTP2_METHOD},
         {":method=\n:scheme=https\n:path=/\n:authority=a\n", UVHTTP_E_HTTP2_METHOD},
         {":method=GET\n:scheme=\n:path=/\n:authority=a\n", UVHTTP_E_HTTP2_SCHEME},
@@ -325,6 +329,13 @@ static void test_limits(void **state) {
                      UVHTTP_E_HTTP_LINE_TOO_LONG);
     assert_int_equal(head.method, UVHTTP_PUT);
     assert_int_equal(head.path.size, 0);
+    assert_int_equal(read_with(":method=PUT\n:scheme=https\n:path=/%41\n:authority=a\n", &limits),
+                     UVHTTP_E_HTTP_LINE_TOO_LONG);
+    assert_int_equal(head.path.size, 0);
+    assert_int_equal(read_with(GET "cookie=a\nx=y\ncookie=b\n", &limits), UVHTTP_E_HTTP_TOO_MANY_HEADERS);
+    limits.header_count_max = 2;
+    assert_int_equal(read_with(GET "cookie=a\nx=y\ncookie=b\n", &limits), UVHTTP_E_HTTP_TOO_MANY_HEADERS);
+    limits.header_count_max = 1;
     assert_int_equal(read_lines(GET "expect=200-maybe\n"), UVHTTP_E_HTTP_EXPECTATION);
     assert_string_equal(text(head.path), "/");
     /* Crumbs are one field, however many they are, and count each for the size of the list. */

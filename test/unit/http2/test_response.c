@@ -295,6 +295,21 @@ static void test_large_fields(void **state) {
 }
 
 /* What is remembered has a size; a block that is longer than its text is looked at again. */
+/* So many fields come after the date that its index has two bytes. */
+static void test_an_old_date_is_found(void **state) {
+    (void)state;
+    uvhttp__http2_response_t response = plain();
+    char fields[32];
+    for (unsigned i = 0; i < 80; ++i) {
+        sprintf(fields, "X-%u: a\r\n", i);
+        response.fields = str(fields);
+        assert_non_null(strstr(write_response(&response), "date: " DATE_1 "\n"));
+    }
+    uint32_t age = encoder.table.inserted - 1 - encoder.date_entry;
+    assert_true(encoder.date_indexed && age < encoder.table.count);
+    assert_true(UVHTTP__HPACK_STATIC_COUNT + 1 + age >= 0x7f);
+}
+
 static void test_large_blocks_are_not_remembered(void **state) {
     (void)state;
     static char fields[2049];
@@ -457,6 +472,7 @@ int main(void) {
         TEST(test_table_size_of_the_peer),
         TEST(test_many_seconds),
         TEST(test_large_fields),
+        TEST(test_an_old_date_is_found),
         TEST(test_large_blocks_are_not_remembered),
         TEST(test_without_memory_the_same_is_said),
         TEST(test_random_responses),

@@ -118,6 +118,7 @@ static void test_forwarded_is_read_from_the_last_element_to_the_first_that_is_no
         {.fields = {"for=\"192.0.2.7"}, .client = "10.0.0.1", .ignored = true},
         {.fields = {"for=\"192.0.2.7\"x"}, .client = "10.0.0.1", .ignored = true},
         /* A quote that is escaped ends nothing. */
+        {.fields = {"\\\"a\""}, .client = "10.0.0.1", .ignored = true},
         {.fields = {"for=192.0.2.7;x=\"a\\\";for=\\\"b\""}, .client = "192.0.2.7"},
         {.fields = {"for=192.0.2.7;x=\"a\\\\\";proto=https"}, .client = "192.0.2.7", .https = true},
         {.fields = {"\"\\\"\", for=192.0.2.7"}, .client = "192.0.2.7"},

@@ -345,6 +345,7 @@ static void test_malformed_dispositions_are_refused(void **state) {
                                         "form-data; name=\"a\"; NAME=b",
                                         "form-data; name=\"a",
                                         "form-data; name=\"a\\\"",
+                                        "form-data; name=\"a\\",
                                         "form-data; name=\"a\"; filename=x; filename=y",
                                         "form-data; name=\"a\"; filename*=utf-8''x",
                                         "form-data; name*=utf-8''a",

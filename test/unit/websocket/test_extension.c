@@ -103,6 +103,7 @@ static void test_bad_offers_are_declined(void **state) {
                                          "permessage-deflate; server_max_window_bits=100",
                                          "permessage-deflate; server_max_window_bits=10000",
                                          "permessage-deflate; server_max_window_bits=1/",
+                                         "permessage-deflate; client_max_window_bits=\"1/\"",
                                          "permessage-deflate; server_max_window_bits=20",
                                          "permessage-deflate; client_max_window_bits=123456",
                                          "permessage-deflate; server_max_window_bits=1x",
