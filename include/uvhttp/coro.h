@@ -43,7 +43,8 @@ UVHTTP_EXPORT UVHTTP_IN_COROUTINE int uvhttp_coro_yield(void);
 UVHTTP_EXPORT UVHTTP_IN_COROUTINE int uvhttp_coro_wake_on_stop(void);
 
 /** Registers cleanup(arg) to run when this coroutine ends for any reason. Cleanups run in reverse order of
- * registration, in the coroutine, and may wait. Returns 0, UVHTTP_E_INVALID, UVHTTP_E_STATE or UVHTTP_E_NOMEM (nothing
+ * registration, in the coroutine, and may wait. They run after its function has returned: `arg` must not point to a
+ * variable of that function. Returns 0, UVHTTP_E_INVALID, UVHTTP_E_STATE or UVHTTP_E_NOMEM (nothing
  * is registered: clean up immediately). */
 UVHTTP_EXPORT UVHTTP_IN_COROUTINE UVHTTP_MUST_USE int uvhttp_coro_defer(void (*cleanup)(void *arg), void *arg);
 

@@ -58,9 +58,9 @@ static NOINLINE bool valid_ipv6(const char *text, size_t size) {
     return gap ? groups <= 7 : groups == 8;
 }
 
-/* The part after the host: nothing, or ':' and at most five digits. */
+/* The part after the host, which is not empty: ':' and at most five digits. */
 static bool valid_port(const char *text, size_t size, bool required) {
-    if (size <= 1) return !required && (size == 0 || text[0] == ':');
+    if (size == 1) return !required && text[0] == ':';
     if (text[0] != ':' || size > 6) return false;
     uint32_t port = 0;
     for (size_t i = 1; i < size; ++i) {

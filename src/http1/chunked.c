@@ -90,8 +90,9 @@ static state_t after_extension_byte(state_t state, char c) {
         case STATE_QUOTED_END:
             if (c == '\r') return STATE_EXTENSION_LF;
             /* fall through */
-        case STATE_VALUE_BLANK: return c == ';' ? STATE_EXTENSION : blank ? STATE_VALUE_BLANK : STATE_FAILED;
-        default: return STATE_FAILED;
+        default:
+            assert(state == STATE_QUOTED_END || state == STATE_VALUE || state == STATE_VALUE_BLANK);
+            return c == ';' ? STATE_EXTENSION : blank ? STATE_VALUE_BLANK : STATE_FAILED;
     }
 }
 
@@ -176,16 +177,6 @@ static int step_trailer(uvhttp__http1_chunked_t *chunked, char c) {
 static int step(uvhttp__http1_chunked_t *chunked, char c) {
     switch ((state_t)chunked->state) {
         case STATE_SIZE: return step_size(chunked, c);
-        case STATE_SIZE_BLANK:
-        case STATE_EXTENSION:
-        case STATE_NAME:
-        case STATE_NAME_BLANK:
-        case STATE_EQUALS:
-        case STATE_VALUE:
-        case STATE_QUOTED:
-        case STATE_ESCAPED:
-        case STATE_QUOTED_END:
-        case STATE_VALUE_BLANK: return step_extension(chunked, c);
         case STATE_SIZE_LF:
         case STATE_EXTENSION_LF:
             if (c != '\n')
@@ -202,12 +193,10 @@ static int step(uvhttp__http1_chunked_t *chunked, char c) {
         case STATE_TRAILER_VALUE:
         case STATE_TRAILER_LF: return step_trailer(chunked, c);
         case STATE_END_LF: chunked->state = STATE_DONE; return c == '\n' ? 0 : UVHTTP_E_HTTP_TRAILER;
-        case STATE_DATA:
-        case STATE_DONE:
-        case STATE_FAILED: break;
+        default:
+            assert(chunked->state >= STATE_SIZE_BLANK && chunked->state <= STATE_VALUE_BLANK);
+            return step_extension(chunked, c);
     }
-    assert(false);
-    return UVHTTP_E_STATE;
 }
 
 int uvhttp__http1_chunked_decode(uvhttp__http1_chunked_t *chunked, const char *data, size_t size, size_t *consumed,

@@ -1,5 +1,7 @@
 /* Owns: the meaning of a request head: method, target form, and the fields that decide where the message ends and what
  * becomes of the connection (RFC 9110, RFC 9112). Ambiguous framing is refused here. May include: base. */
+#include <assert.h>
+
 #include "base/chars.h"
 #include "base/hot_path.h"
 #include "base/method.h"
@@ -103,7 +105,7 @@ static COLD int transfer_encoding_fault(uvhttp_str_t list) {
     for (size_t i = 0; i < list.size; i++) expected += list.data[i] == ',';
     while (uvhttp__list_next(&list, &coding)) {
         if (chunked_last) return UVHTTP_E_HTTP_TRANSFER_ENCODING;
-        const char *semicolon = coding.size == 0 ? NULL : memchr(coding.data, ';', coding.size);
+        const char *semicolon = memchr(coding.data, ';', coding.size);
         uvhttp_str_t name = {coding.data, semicolon == NULL ? coding.size : (size_t)(semicolon - coding.data)};
         while (semicolon != NULL && name.size > 0 &&
                (name.data[name.size - 1] == ' ' || name.data[name.size - 1] == '\t'))
@@ -198,13 +200,13 @@ static int parse_known_field(const char *data, const uvhttp__field_t *field, fac
             /* Behind CGI and its kin '_' is '-': such a name would smuggle a second length past this check. */
             if ((uvhttp__load64(name) | LOWER64) == uvhttp__load64("content\x7f")) return UVHTTP_E_HTTP_HEADER_NAME;
             break;
-        case 17:
+        default:
+            assert(field->name.size == 17);
             if ((uvhttp__load64(name + 9) | LOWER64) != uvhttp__load64("encoding")) break;
             if ((uvhttp__load64(name) | LOWER64) != uvhttp__load64("transfer")) break;
             if (name[8] == '_') return UVHTTP_E_HTTP_HEADER_NAME;
             if (name[8] == '-') return parse_transfer_encoding(facts, head, value);
             break;
-        default: break;
     }
     return 0;
 }

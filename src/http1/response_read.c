@@ -1,6 +1,7 @@
 /* Owns: reading of HTTP/1.x responses. May include: base. */
 #include "http1/response_read.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -37,9 +38,16 @@ bool uvhttp__http1_response_has_head(const uvhttp__http1_response_t *response) {
 
 /* --- the head --- */
 
+/* Bytes that do not start like a response are reported immediately: they may have no end. */
+static bool begins_well(const char *data, size_t size) {
+    static const char begin[] = "HTTP/1.";
+    return memcmp(data, begin, size < sizeof begin - 1 ? size : sizeof begin - 1) == 0;
+}
+
 /* "HTTP/1.1 200 OK" (RFC 9112 section 4); the reason may be missing, and its space with it. */
 static int read_status_line(uvhttp_str_t line, uvhttp__http1_response_head_t *head, bool *is_http10) {
-    if (line.size < STATUS_LINE_MIN || memcmp(line.data, "HTTP/1.", 7) != 0) return UVHTTP_E_HTTP_VERSION;
+    assert(begins_well(line.data, line.size));
+    if (line.size < STATUS_LINE_MIN) return UVHTTP_E_HTTP_VERSION;
     char minor = line.data[7];
     if (minor < '0' || minor > '9' || line.data[8] != ' ') return UVHTTP_E_HTTP_VERSION; /* RFC 9110 section 2.5 */
     int status = 0;
@@ -122,8 +130,12 @@ uvhttp_str_t uvhttp__http1_response_lines(const uvhttp__http1_response_t *respon
 }
 
 bool uvhttp__http1_response_field(uvhttp_str_t *lines, uvhttp_str_t *name, uvhttp_str_t *value) {
-    uvhttp_str_t line;
-    return lines->size > 0 && next_line(lines, &line) == 0 && line.size > 0 && read_line(line, name, value) == 0;
+    uvhttp_str_t line = {NULL, 0};
+    if (lines->size == 0) return false;
+    (void)next_line(lines, &line); /* lines were checked when the head was read */
+    if (line.size == 0) return false;
+    (void)read_line(line, name, value);
+    return true;
 }
 
 static int read_head(uvhttp_str_t rest, uvhttp__http1_response_head_t *head) {
@@ -162,12 +174,6 @@ static int begin_body(uvhttp__http1_response_t *response) {
         response->state = STATE_UNTIL_CLOSE;
     }
     return 0;
-}
-
-/* Bytes that do not start like a response are reported immediately: they may have no end. */
-static bool begins_well(const char *data, size_t size) {
-    static const char begin[] = "HTTP/1.";
-    return memcmp(data, begin, size < sizeof begin - 1 ? size : sizeof begin - 1) == 0;
 }
 
 static int complete_head(uvhttp__http1_response_t *response, const char *data, size_t size) {

@@ -54,7 +54,7 @@ static bool is_scheme(uvhttp_str_t text) {
         char c = uvhttp__char_lower(text.data[i]);
         if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.')) return false;
     }
-    return first >= 'a' && first <= 'z';
+    return first >= 'a'; /* of those, the letters */
 }
 
 static uint8_t pseudo_facts(uvhttp__hpack_name_t name, char *value, size_t size) {

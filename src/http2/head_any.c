@@ -145,7 +145,6 @@ static NOINLINE int read_special(uvhttp__http2_assembly_t *at, const uvhttp__hpa
         case UVHTTP__HPACK_PROTOCOL: return read_protocol(at, field);
         case UVHTTP__HPACK_STATUS: return UVHTTP_E_HTTP2_PSEUDO_FIELD;
         case UVHTTP__HPACK_CONTENT_LENGTH: return read_content_length(at, field);
-        case UVHTTP__HPACK_COOKIE: return read_cookie(at, field);
         case UVHTTP__HPACK_EXPECT: return read_expect(at, field);
         case UVHTTP__HPACK_HOST: return read_host(at, field);
         case UVHTTP__HPACK_TE: return read_te(at, field);

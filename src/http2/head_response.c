@@ -20,17 +20,26 @@ static char *put_field(uvhttp__hpack_encoder_t *encoder, char *out, uvhttp_str_t
     return uvhttp__hpack_put_field(encoder, out, text, name.size, value.size);
 }
 
-static char *put_status(uvhttp__hpack_encoder_t *encoder, char *out, unsigned status) {
+/* The entry of the static table; 0: there is none. */
+static unsigned index_of_status(unsigned status) {
     switch (status) {
-        case 0: return out;
-        case 200: return uvhttp__hpack_put_integer(out, UVHTTP__HPACK_INDEXED, 0x7f, 8);
-        case 204: return uvhttp__hpack_put_integer(out, UVHTTP__HPACK_INDEXED, 0x7f, 9);
-        case 206: return uvhttp__hpack_put_integer(out, UVHTTP__HPACK_INDEXED, 0x7f, 10);
-        case 304: return uvhttp__hpack_put_integer(out, UVHTTP__HPACK_INDEXED, 0x7f, 11);
-        case 400: return uvhttp__hpack_put_integer(out, UVHTTP__HPACK_INDEXED, 0x7f, 12);
-        case 404: return uvhttp__hpack_put_integer(out, UVHTTP__HPACK_INDEXED, 0x7f, 13);
-        case 500: return uvhttp__hpack_put_integer(out, UVHTTP__HPACK_INDEXED, 0x7f, 14);
-        default: break;
+        case 200: return 8;
+        case 204: return 9;
+        case 206: return 10;
+        case 304: return 11;
+        case 400: return 12;
+        case 404: return 13;
+        case 500: return 14;
+        default: return 0;
+    }
+}
+
+static char *put_status(uvhttp__hpack_encoder_t *encoder, char *out, unsigned status) {
+    if (status == 0) return out;
+    unsigned index = index_of_status(status);
+    if (index > 0) {
+        *out = (char)(UVHTTP__HPACK_INDEXED | index);
+        return out + 1;
     }
     char digits[UVHTTP__DECIMAL_MAX];
     return put_field(encoder, out, UVHTTP__STR(":status"),
@@ -102,7 +111,8 @@ static NOINLINE char *put_new_date(uvhttp__hpack_encoder_t *encoder, const uvhtt
         encoder->date_entry = encoder->table.inserted - 1;
         return out;
     }
-    out = uvhttp__hpack_put_integer(out, UVHTTP__HPACK_UNINDEXED, 0x0f, UVHTTP__HPACK_DATE);
+    *out++ = UVHTTP__HPACK_UNINDEXED | 0x0f; /* its index has two bytes */
+    *out++ = UVHTTP__HPACK_DATE - 0x0f;
     return uvhttp__hpack_put_string(out, text + 4, UVHTTP__DATE_SIZE);
 }
 

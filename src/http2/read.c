@@ -228,7 +228,7 @@ static const char *take_head(uvhttp__http2_t *http2, input_t *in) {
         return head;
     }
     uint32_t come = left_of(in, UVHTTP__HTTP2_FRAME_HEAD_SIZE - http2->head_size);
-    if (come > 0) memcpy(http2->head + http2->head_size, in->at, come);
+    memcpy(http2->head + http2->head_size, in->at, come); /* at least one has come */
     in->at += come;
     http2->head_size = (uint8_t)(http2->head_size + come);
     if (http2->head_size < UVHTTP__HTTP2_FRAME_HEAD_SIZE) return NULL;

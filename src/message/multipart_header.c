@@ -1,5 +1,7 @@
 /* Owns: the header of a part, Content-Disposition above all (RFC 7578 section 4.2), and parameters. Strict, because two
  * readers that understand a name differently are how uploads pass a filter. May include: base. */
+#include <assert.h>
+
 #include "base/chars.h"
 #include "base/str.h"
 #include "message/multipart.h"
@@ -61,12 +63,13 @@ int uvhttp__multipart_next_param(uvhttp_str_t *rest, uvhttp__multipart_param_t *
     return 0;
 }
 
-/* Unescapes within the header, which is ours to write to. */
+/* Unescapes within the header, which is ours to write to. A backslash is not the last: it would have taken in the quote
+ * that ends the value. */
 static uvhttp_str_t unescape(char *header, uvhttp_str_t value) {
     char *text = header + (value.data - header);
     size_t used = 0;
     for (size_t i = 0; i < value.size; ++i) {
-        bool escape = text[i] == '\\' && i + 1 < value.size && (text[i + 1] == '"' || text[i + 1] == '\\');
+        bool escape = text[i] == '\\' && (text[i + 1] == '"' || text[i + 1] == '\\');
         if (escape) ++i;
         text[used++] = text[i];
     }
@@ -123,7 +126,7 @@ int uvhttp__multipart_parse_header(char *header, size_t size, uvhttp_multipart_e
     size_t at = 0;
     for (;;) {
         const char *end = memmem(header + at, size - at, "\r\n", 2);
-        if (!end) return UVHTTP_E_MULTIPART_HEADER;
+        assert(end); /* the last line is empty */
         size_t line_size = (size_t)(end - header) - at;
         if (line_size == 0) break;
         int status = parse_line(header, (uvhttp_str_t){header + at, line_size}, event);

@@ -15,8 +15,9 @@ typedef struct path_writer {
     size_t slash_count;
 } path_writer_t;
 
+/* *at is '%'. */
 static bool is_slash_escape(const char *at, const char *end) {
-    return end - at >= 3 && at[0] == '%' && at[1] == '2' && (at[2] == 'F' || at[2] == 'f');
+    return end - at >= 3 && at[1] == '2' && (at[2] == 'F' || at[2] == 'f');
 }
 
 /* Decodes raw[*at..] up to the next '/' or the end. */

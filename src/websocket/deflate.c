@@ -1,6 +1,7 @@
 /* Owns: see deflate.h. May include: base. */
 #include "websocket/deflate.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <string.h>
 #include <zlib.h>
@@ -89,7 +90,7 @@ static int step(uvhttp__ws_inflater_t *inflater, const char **data, size_t *size
         case Z_BUF_ERROR:
             return UVHTTP_OK; /* the latter: nothing to do, which is not a mistake */
         /* A block that says it is the last ends a stream, but no message (section 7.2.3.4); the window stays. */
-        case Z_STREAM_END: return inflateResetKeep(stream) == Z_OK ? UVHTTP_OK : UVHTTP_E_WS_DEFLATE;
+        case Z_STREAM_END: (void)inflateResetKeep(stream); return UVHTTP_OK;
         case Z_MEM_ERROR: return UVHTTP_E_NOMEM;
         default: return UVHTTP_E_WS_DEFLATE;
     }
@@ -169,9 +170,11 @@ size_t uvhttp__ws_deflate(uvhttp__ws_deflater_t *deflater, const void *data, siz
         stream->avail_in = (unsigned)size;
         stream->next_out = (Bytef *)out;
         stream->avail_out = (unsigned)UVHTTP__WS_DEFLATE_CAPACITY(size);
+        int status = deflate(stream, Z_SYNC_FLUSH);
+        assert(status == Z_OK); /* it has input and space, and its memory since the start */
+        (void)status;
         /* The flush is complete if space is left; output that fills it to the last byte has not become smaller. */
-        if (deflate(stream, Z_SYNC_FLUSH) == Z_OK && stream->avail_in == 0 && stream->avail_out > 0)
-            written = UVHTTP__WS_DEFLATE_CAPACITY(size) - stream->avail_out - sizeof tail;
+        if (stream->avail_out > 0) written = UVHTTP__WS_DEFLATE_CAPACITY(size) - stream->avail_out - sizeof tail;
     }
     if (written == 0) uvhttp__ws_deflater_reset(deflater);
     return written;

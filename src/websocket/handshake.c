@@ -28,9 +28,11 @@ int uvhttp__ws_accept(uvhttp_str_t key, char out[UVHTTP__WS_ACCEPT_SIZE + 1]) {
     unsigned size = 0;
     memcpy(text, key.data, UVHTTP__WS_KEY_SIZE);
     memcpy(text + UVHTTP__WS_KEY_SIZE, GUID, sizeof GUID - 1);
-    if (EVP_Digest(text, sizeof text, digest, &size, EVP_sha1(), NULL) != 1 || size != SHA1_SIZE)
-        return UVHTTP_E_UNSUPPORTED;
-    if (EVP_EncodeBlock(encoded, digest, SHA1_SIZE) != UVHTTP__WS_ACCEPT_SIZE) return UVHTTP_E_UNSUPPORTED;
+    if (EVP_Digest(text, sizeof text, digest, &size, EVP_sha1(), NULL) != 1) return UVHTTP_E_UNSUPPORTED;
+    assert(size == SHA1_SIZE);
+    int written = EVP_EncodeBlock(encoded, digest, SHA1_SIZE);
+    assert(written == UVHTTP__WS_ACCEPT_SIZE);
+    (void)written;
     memcpy(out, encoded, sizeof encoded);
     return UVHTTP_OK;
 }

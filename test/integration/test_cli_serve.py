@@ -158,6 +158,7 @@ def test_redirects_keep_rest_and_query(serve, site):
     (["--redirect", "/a", "/b*"], "uvhttp serve: redirect to \"/b*\": without a '*' at the end of \"/a\" it has no rest"),
     (["--redirect", "/a", "/b", "300"], "uvhttp serve: redirect with status 300: expected 301, 302, 303, 307 or 308"),
     (["--redirect", "/a/*", "/a/b/*"], 'uvhttp serve: redirect from "/a/*" to "/a/b/*": it would never end'),
+    (["--redirect", "/a*", "https://b.example*"], "uvhttp serve: redirect to \"https://b.example*\": the rest would be part of the host: write a '/' before the '*'"),
     (["--basic-auth", "nobody"], "uvhttp serve: --basic-auth '': expected USER:PASSWORD"),
     (["--http-port", "0"], "uvhttp serve: --http-port '0': there is no HTTPS to redirect to: add --tls, or --certificate and --key"),
     (["-p"], "uvhttp serve: -p '': needs a value"),
@@ -191,9 +192,9 @@ def test_the_browser_is_opened(site, tmp_path):
 # --- HTTPS ---
 
 
-def location(port, name, target):
+def location(port, name, target, method="GET"):
     client = http.client.HTTPConnection(LOCAL, port)
-    client.request("GET", target, headers={"Host": name})
+    client.request(method, target, headers={"Host": name})
     response = client.getresponse()
     client.close()
     return response.status, response.getheader("Location")
@@ -206,6 +207,7 @@ def test_plain_requests_are_sent_to_https(site):
         assert lines[1] == f"uvhttp: {site} on http://127.0.0.1:{plain}/, which redirects to HTTPS\n"
         assert location(plain, f"localhost:{plain}", "/docs/a.txt?x=1") == (308, f"https://localhost:{tls}/docs/a.txt?x=1")
         assert location(plain, "[::1]", "/%0d%0a") == (308, f"https://[::1]:{tls}/%0D%0A")
+        assert location(plain, "localhost", "*", "OPTIONS") == (308, f"https://localhost:{tls}")
         assert location(plain, "evil.example", "/")[0] == 421
         client = http.client.HTTPSConnection(LOCAL, tls, context=ssl._create_unverified_context())
         client.request("GET", "/docs/a.txt")

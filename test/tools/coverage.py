@@ -45,9 +45,9 @@ def read_counters(path):
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["gcov", "--json-format", "--branch-probabilities", str(path)], cwd=folder, check=True, capture_output=True)
         for report in pathlib.Path(folder).glob("*.gcov.json.gz"):
-            for file in json.loads(gzip.decompress(report.read_bytes()))["files"]:
-                name = pathlib.Path(file["file"])
-                name = name if name.is_absolute() else ROOT / name
+            data = json.loads(gzip.decompress(report.read_bytes()))
+            for file in data["files"]:
+                name = pathlib.Path(data["current_working_directory"], file["file"])  # ccache makes names relative
                 if name.resolve().is_relative_to(ROOT / "src"):
                     yield name.resolve().relative_to(ROOT / "src").as_posix(), file["lines"]
 

@@ -62,7 +62,8 @@ char *redirect_to_https(uvhttp_request_t *req, uint16_t port) {
     const char *from = close ? close : host.data;
     const char *colon = host.size ? memchr(from, ':', (size_t)(host.data + host.size - from)) : NULL;
     if (colon) name = (size_t)(colon - host.data);
-    if (name == 0) return NULL; /* HTTP/1.0 without a host */
+    if (name == 0) return NULL;                     /* HTTP/1.0 without a host */
+    if (uvhttp_str_equal(path, "*")) path.size = 0; /* OPTIONS (RFC 9112 section 3.2.4) */
     char *location = uvhttp_request_alloc(req, name + 3 * path.size + query.size + 32), *at = location;
     if (!location) return NULL;
     at += sprintf(at, "https://%.*s", (int)name, host.data);

@@ -101,6 +101,11 @@ static void test_what_is_no_date_is_refused(void **state) {
                                         "Sun, 06 Nov 1994 08:49:37 GMT ",
                                         "Sun, 06 Nov 1994 24:00:00 GMT",
                                         "Sun, 06 Nov 1994 08:60:00 GMT",
+                                        "Sun, 06 Nov 1994 08:49:61 GMT",
+                                        "Sunday 06-Nov-94 08:49:37 GMT",
+                                        "Sunday,06-Nov-94 08:49:37 GMT",
+                                        "Sunday, 06-Nov-94 08:49:37 GMT ",
+                                        "Sun Nov  6 08:49:37 1994 ",
                                         "Sun, 31 Jun 1994 08:49:37 GMT",
                                         "Sun, 00 Nov 1994 08:49:37 GMT",
                                         "Wed, 29 Feb 2023 00:00:00 GMT",
@@ -121,8 +126,33 @@ static void test_what_is_no_date_is_refused(void **state) {
     }
 }
 
+/* Each form cut at every place, and with each of its bytes replaced. */
+static void test_a_date_with_a_byte_that_is_another_is_none(void **state) {
+    (void)state;
+    static const char *const dates[] = {"Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT",
+                                        "Sun Nov  6 08:49:37 1994", "Sun Nov 16 08:49:37 1994"};
+    for (size_t i = 0; i < sizeof dates / sizeof *dates; i++) {
+        char text[40];
+        size_t size = strlen(dates[i]);
+        int64_t seconds;
+        for (size_t cut = 0; cut < size; cut++)
+            assert_false(uvhttp__date_parse((uvhttp_str_t){dates[i], cut}, NOW, &seconds));
+        for (size_t at = 0; at < size; at++) {
+            if (strncmp(dates[i] + at, "day,", 4) == 0) at += 3; /* only the start of a long name is looked at */
+            for (const char *other = "/:!"; *other; other++) {
+                memcpy(text, dates[i], size);
+                if (text[at] == *other) continue;
+                text[at] = *other;
+                if (uvhttp__date_parse((uvhttp_str_t){text, size}, NOW, &seconds)) fail_msg("%.*s", (int)size, text);
+            }
+        }
+    }
+    expect_read("Tue, 30 Jun 2015 23:59:60 GMT", 1435708800); /* a leap second */
+}
+
 int main(void) {
     return RUN_TESTS(test_date_against_strftime_forevery_day_of_ten_thousand_years,
                      test_date_out_of_range_is_the_nearest_in_range, test_the_three_forms_are_read,
-                     test_what_is_written_can_be_read, test_what_is_no_date_is_refused);
+                     test_what_is_written_can_be_read, test_what_is_no_date_is_refused,
+                     test_a_date_with_a_byte_that_is_another_is_none);
 }

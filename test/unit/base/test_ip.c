@@ -42,6 +42,49 @@ static void test_an_ipv4_address_within_ipv6_is_that_address(void **state) {
     assert_memory_equal(peer.ip.bytes, mapped + 12, 4);
 }
 
+static void test_what_is_no_address_is_refused(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"",
+                                        "%eth0",
+                                        "1.2.3",
+                                        "1.2.3.256",
+                                        "01.2.3.4",
+                                        "192.0.2.1%eth0",
+                                        ":",
+                                        "1::2::3",
+                                        "g::",
+                                        "::ffff:1.2.3",
+                                        "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"};
+    uvhttp__ip_t ip;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        if (uvhttp__ip_parse(uvhttp__str_from(wrong[i]), &ip)) fail_msg("%s", wrong[i]);
+    assert_false(uvhttp__ip_parse((uvhttp_str_t){NULL, 0}, &ip));
+    assert_false(uvhttp__ip_parse((uvhttp_str_t){"1.2.3.4\0", 8}, &ip));
+    assert_false(uvhttp__ip_parse((uvhttp_str_t){"::1\0:2", 6}, &ip));
+}
+
+static void assert_range(const char *text, const char *fault) {
+    uvhttp__ip_range_t range;
+    const char *found = uvhttp__ip_range_parse(text, &range);
+    if (!found != !fault || (fault && strcmp(found, fault) != 0)) fail_msg("%s: %s", text, found ? found : "good");
+}
+
+static void test_ranges_are_read_strictly(void **state) {
+    (void)state;
+    static const char *const good[] = {"unix:",    "192.0.2.1",       "192.0.2.1/32",        "0.0.0.0/0",
+                                       "::/0",     "2001:db8::1/128", "::ffff:10.0.0.0/104", "::ffff:10.0.0.1/128",
+                                       "fe80::/10"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) assert_range(good[i], NULL);
+    static const char *const none[] = {"", "/8", "unix:/run", "fe80::1%eth0", "10.0.0/8", "10.0.0.0%/8"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) assert_range(none[i], "it is no address");
+    static const char *const out[] = {"10.0.0.0/",  "10.0.0.0/33",        "10.0.0.0/-1",        "10.0.0.0/8/8",
+                                      "2001::/129", "::ffff:10.0.0.0/95", "::ffff:1.2.3.4/129", "10.0.0.0/x"};
+    for (size_t i = 0; i < sizeof out / sizeof *out; i++) assert_range(out[i], "its prefix length is out of range");
+    assert_range(NULL, "it is NULL");
+    assert_range("::ffff:10.0.0.1/104", "it has bits set behind its prefix");
+    assert_range("2001:db8::1/127", "it has bits set behind its prefix");
+}
+
 static void test_others_have_words(void **state) {
     (void)state;
     char text[UVHTTP__IP_TEXT_MAX];
@@ -95,6 +138,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_addresses_are_written_as_they_are_read),
         cmocka_unit_test(test_an_ipv4_address_within_ipv6_is_that_address),
+        cmocka_unit_test(test_what_is_no_address_is_refused),
+        cmocka_unit_test(test_ranges_are_read_strictly),
         cmocka_unit_test(test_others_have_words),
         cmocka_unit_test(test_a_list_has_what_is_in_one_of_its_ranges),
         cmocka_unit_test(test_a_wrong_list_says_which_entry_and_why),

@@ -35,7 +35,8 @@ static int ask_now(void) {
 /* Everything that allocates memory; whatever fails, it ends and responds. */
 static void handle(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
-    int count = 0, registered = 0;
+    static int count; /* cleanups, and a child that was not joined, run behind the end of this function */
+    int registered = 0;
     for (int i = 0; i < 6; i++) registered += uvhttp_coro_defer(cleanup, &count) == UVHTTP_OK;
     uvhttp_coro_t *coro;
     int status = uvhttp_coro_spawn(child, &count, &coro);

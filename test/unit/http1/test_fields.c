@@ -317,6 +317,7 @@ static void test_connection_options_of_http_1_1(void **state) {
         {"", true, false, false},
         {"Connection: keep-alive\r\n", true, false, false},
         {"Connection: close\r\n", false, false, false},
+        {"Connection: keep-alike\r\n", true, false, false},
         {"Connection: ClOsE\r\n", false, false, false},
         {"Connection: keep-alive, close\r\n", false, false, false},
         {"Connection: close, keep-alive\r\n", false, false, false},

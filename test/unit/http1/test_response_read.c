@@ -1,5 +1,7 @@
 /* Owns: tests of the reading of responses (RFC 9112): every vector whole, cut at every place and byte by byte, next to
  * an unmapped page, with a cache of heads and without. */
+#include <assert.h>
+
 #include "support/http1_feed.h"
 
 #include "http1/response_read.h"
@@ -176,12 +178,19 @@ static void test_what_is_not_a_response_is_refused(void **state) {
         {"HTTP/1.1 099 OK\r\n\r\n", UVHTTP_E_HTTP_VERSION},
         {"HTTP/1.1 2000 OK\r\n\r\n", UVHTTP_E_HTTP_VERSION},
         {"HTTP/1.1  200 OK\r\n\r\n", UVHTTP_E_HTTP_VERSION},
+        {"HTTP/1./ 200 OK\r\n\r\n", UVHTTP_E_HTTP_VERSION},
+        {"HTTP/1.: 200 OK\r\n\r\n", UVHTTP_E_HTTP_VERSION},
+        {"HTTP/1.1 2/0 OK\r\n\r\n", UVHTTP_E_HTTP_VERSION},
+        {"HTTP/1.1 20: OK\r\n\r\n", UVHTTP_E_HTTP_VERSION},
+        {"HTTP/1.1 20\r\n\r\n", UVHTTP_E_HTTP_VERSION},
         {"HTTP/1.1 200 O\x01K\r\n\r\n", UVHTTP_E_HTTP_HEADER_VALUE},
         {"HTTP/1.1 200 OK\r\nA\r\n\r\n", UVHTTP_E_HTTP_HEADER_NAME},
         {"HTTP/1.1 200 OK\r\nA : b\r\n\r\n", UVHTTP_E_HTTP_HEADER_NAME},
         {"HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n", UVHTTP_E_HTTP_HEADER_NAME},
         {"HTTP/1.1 200 OK\r\nA: b\rc\r\n\r\n", UVHTTP_E_HTTP_HEADER_VALUE},
         {"HTTP/1.1 200 OK\nA: b\r\n\r\n", UVHTTP_E_HTTP_BARE_LF},
+        {"HTTP/1.1 200 OK\r\nA: b\nC: d\r\n\r\n", UVHTTP_E_HTTP_BARE_LF},
+        {"HTTP/1.1 200 OK\r\n\nA: b\r\n\r\n", UVHTTP_E_HTTP_BARE_LF},
         {"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", UVHTTP_E_HTTP_CONTENT_LENGTH},
         {"HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\n", UVHTTP_E_HTTP_CONTENT_LENGTH},
         {"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", UVHTTP_E_HTTP_CONTENT_LENGTH},
@@ -218,6 +227,43 @@ static void test_the_end_of_the_connection_ends_only_a_body_without_a_length(voi
     feed_every_way(text, strlen(text), false, &response);
     assert_true(response.close);
     assert_int_equal(response.body_size, 9);
+}
+
+#define CONTINUE_2 "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
+#define CONTINUE_8 CONTINUE_2 CONTINUE_2 CONTINUE_2 CONTINUE_2
+
+static void test_interim_responses_have_a_limit(void **state) {
+    (void)state;
+    static_assert(UVHTTP__HTTP1_INTERIM_DEFAULT == 16, "two times CONTINUE_8");
+    static const other_t others[] = {
+        {CONTINUE_8 CONTINUE_8 "HTTP/1.1 204 No Content\r\n\r\n", UVHTTP_OK},
+        {CONTINUE_8 CONTINUE_8 "HTTP/1.1 102 Processing\r\n\r\n", UVHTTP_E_PEER_INTERIM},
+    };
+    EXPECT_CODES(others);
+}
+
+static void test_the_key_of_a_websocket_is_shown(void **state) {
+    (void)state;
+    static const struct {
+        const char *field;
+        bool shown;
+    } cases[] = {{"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n", true},
+                 {"sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n", true},
+                 {"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo\r\n", false},
+                 {"Sec-WebSocket-Accepted: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[256];
+        int size = snprintf(text, sizeof text, "HTTP/1.1 101 Switching Protocols\r\n%s\r\n", cases[i].field);
+        uvhttp__http1_response_t response;
+        size_t consumed;
+        uvhttp_str_t body;
+        uvhttp__http1_response_init(&response, HEAD_SIZE_MAX, NULL);
+        uvhttp__http1_response_begin(&response, false);
+        assert_int_equal(uvhttp__http1_response_feed(&response, text, (size_t)size, &consumed, &body), UVHTTP_OK);
+        static const char none[sizeof response.head.accept];
+        assert_memory_equal(response.head.accept, cases[i].shown ? "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" : none, sizeof none);
+        uvhttp__http1_response_deinit(&response);
+    }
 }
 
 /* One with a head of exactly the limit is read, one byte more is not; whole or in parts. */
@@ -261,7 +307,9 @@ static void test_the_fields_of_a_head_are_shown(void **state) {
         uvhttp_str_t body, name, value;
         uvhttp__http1_response_init(&response, HEAD_SIZE_MAX, NULL);
         uvhttp__http1_response_begin(&response, false);
-        assert_int_equal(uvhttp__http1_response_lines(&response).size, 0);
+        uvhttp_str_t none = uvhttp__http1_response_lines(&response);
+        assert_int_equal(none.size, 0);
+        assert_false(uvhttp__http1_response_field(&none, &name, &value));
         for (size_t at = 0; !uvhttp__http1_response_has_head(&response); at += consumed) {
             const char *piece = feed_guarded(text + at, (at < cut ? cut : head_end) - at, true);
             assert_int_equal(
@@ -383,6 +431,7 @@ static void test_a_head_in_pieces_bears_a_lack_of_memory(void **state) {
 int main(void) {
     test_allocator_install();
     return RUN_TESTS(test_whole_responses_are_read, test_what_is_not_a_response_is_refused,
+                     test_interim_responses_have_a_limit, test_the_key_of_a_websocket_is_shown,
                      test_the_end_of_the_connection_ends_only_a_body_without_a_length, test_a_head_has_a_limit,
                      test_the_fields_of_a_head_are_shown, test_the_cache_knows_only_heads_that_are_equal,
                      test_the_cache_keeps_heads_up_to_a_size, test_whole_heads_take_no_memory,

@@ -6,10 +6,11 @@
 
 #include <cmocka.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "http2/hpack.h"
+#include "support/failing_allocator.h"
 
 enum { LIST_MAX = 16384, LINES_MAX = 65536 };
 
@@ -30,7 +31,7 @@ static int decode_limited(uvhttp__hpack_decoder_t *decoder, const uint8_t *block
     uvhttp__hpack_reader_t reader;
     uvhttp__hpack_field_t field;
     char *out = lines;
-    uint8_t *exact = uvhttp__malloc(size + (size == 0)); /* so that a read behind the end is seen */
+    uint8_t *exact = malloc(size + (size == 0)); /* so that a read behind the end is seen */
     memcpy(exact, block, size);
     int status = uvhttp__hpack_read(&reader, decoder, exact, size, scratch, list_max);
     while (status == 0 && (status = uvhttp__hpack_read_next(&reader, &field)) == 0)
@@ -38,7 +39,7 @@ static int decode_limited(uvhttp__hpack_decoder_t *decoder, const uint8_t *block
             out += sprintf(out, "%.*s: %.*s\n", (int)field.name_size, field.text, (int)field.value_size,
                            field.text + field.name_size);
     *out = '\0';
-    uvhttp__free(exact);
+    free(exact);
     return status == UVHTTP_E_EOF ? 0 : status;
 }
 
@@ -354,6 +355,65 @@ static void test_strings_above_the_limit_are_checked(void **state) {
     uvhttp__hpack_decoder_deinit(&decoder);
 }
 
+/* Names and values that are longer than the memory for text; the last only might have been. */
+static void test_strings_that_do_not_fit(void **state) {
+    (void)state;
+    static const struct {
+        const char *before, *head; /* head: of a string of 5000 bytes, or of 3000 that are Huffman code */
+        int byte;
+        unsigned size, entries;
+    } cases[] = {
+        {"00", "7f8926", 'n', 5000, 1},      {"000161", "7f8926", 'v', 5000, 1}, {"40", "7f8926", 'n', 5000, 0},
+        {"400161", "7f8926", 'v', 5000, 0},  {"41", "7f8926", 'v', 5000, 0},     {"400161", "ffb916", 0xfc, 3000, 2},
+        {"000161", "ffb916", 0xfc, 3000, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+        static uint8_t block[6000];
+        uvhttp__hpack_decoder_t decoder;
+        uvhttp__hpack_decoder_init(&decoder);
+        assert_int_equal(uvhttp__hpack_decoder_memory(&decoder), 0);
+        expect(&decoder, "4001780179", "x: y\n", 34);
+        size_t size = from_hex(cases[i].before, block);
+        size += from_hex(cases[i].head, block + size);
+        memset(block + size, cases[i].byte, cases[i].size);
+        size += cases[i].size;
+        if (cases[i].byte == 'n') size += from_hex("0162", block + size); /* its value */
+        assert_int_equal(decode_limited(&decoder, block, size, 100), UVHTTP_E_HTTP_HEADERS_TOO_LARGE);
+        assert_string_equal(lines, "");
+        assert_int_equal(decoder.table.count, cases[i].entries);
+        uvhttp__hpack_decoder_deinit(&decoder);
+    }
+}
+
+/* A table that cannot grow ends the connection, unless memory is there when it is tried again. */
+static void decode_without_memory(void *user) {
+    uint8_t block[64];
+    uvhttp__hpack_decoder_t decoder;
+    uvhttp__hpack_decoder_init(&decoder);
+    size_t size = from_hex(user, block);
+    int status = decode_limited(&decoder, block, size, LIST_MAX);
+    assert_true(status == 0 || (status == UVHTTP_E_NOMEM && test_allocator_failed()));
+    if (status == 0) assert_int_equal(decoder.table.count, 6);
+    uvhttp__hpack_decoder_deinit(&decoder);
+}
+
+static void test_a_table_without_memory(void **state) {
+    (void)state;
+    static const char *const blocks[] = {"400161016240016301644001650166400167016840016901 6a40016b016c",
+                                         "510161510162510163510164510165510166"};
+    for (size_t i = 0; i < 2; ++i) {
+        assert_true(test_allocator_each_failure(decode_without_memory, (void *)(uintptr_t)blocks[i]) >= 2);
+        uint8_t block[64];
+        uvhttp__hpack_decoder_t decoder;
+        uvhttp__hpack_decoder_init(&decoder);
+        test_allocator_fail_from(1);
+        assert_int_equal(decode_limited(&decoder, block, from_hex(blocks[i], block), LIST_MAX), UVHTTP_E_NOMEM);
+        test_allocator_fail_at(0);
+        assert_int_equal(decoder.table.count, 0);
+        uvhttp__hpack_decoder_deinit(&decoder);
+    }
+}
+
 /* One byte of a bomb becomes 4 KiB: what is decoded stays within the limit. */
 /* The memory for text is what is promised to be enough, and not a byte behind it is written. */
 static void test_a_long_name_of_the_table_with_a_value_stays_in_the_memory(void **state) {
@@ -436,6 +496,7 @@ static void test_facts_are_remembered(void **state) {
 }
 
 int main(void) {
+    test_allocator_install();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rfc7541_c2_single_fields),
         cmocka_unit_test(test_rfc7541_c3_requests),
@@ -453,6 +514,8 @@ int main(void) {
         cmocka_unit_test(test_table_keeps_the_newest_entries),
         cmocka_unit_test(test_list_above_its_limit_is_decoded_to_the_end),
         cmocka_unit_test(test_strings_above_the_limit_are_checked),
+        cmocka_unit_test(test_strings_that_do_not_fit),
+        cmocka_unit_test(test_a_table_without_memory),
         cmocka_unit_test(test_a_long_name_of_the_table_with_a_value_stays_in_the_memory),
         cmocka_unit_test(test_bomb_is_bounded_by_the_list_limit),
         cmocka_unit_test(test_facts_are_remembered),

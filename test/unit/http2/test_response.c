@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "hpack_oracle.h"
 #include "http2/head_repeated.h"
+#include "support/failing_allocator.h"
 
 #define DATE_1 "Mon, 21 Oct 2013 20:13:21 GMT"
 #define DATE_2 "Mon, 21 Oct 2013 20:13:22 GMT"
@@ -36,6 +37,19 @@ static int tear_down(void **state) {
     return 0;
 }
 
+static const char *lines_of(const oracle_text_t *text) {
+    char *out = lines;
+    for (size_t at = 0; at < text->size;) {
+        size_t sizes[2];
+        const char *field = text->bytes + at + sizeof sizes;
+        memcpy(sizes, text->bytes + at, sizeof sizes);
+        out += sprintf(out, "%.*s: %.*s\n", (int)sizes[0], field, (int)sizes[1], field + sizes[0]);
+        at += sizeof sizes + sizes[0] + sizes[1];
+    }
+    *out = '\0';
+    return lines;
+}
+
 /* Writes the response into memory of the size that is promised, and reads it in both ways. What repeats is the same
  * block. */
 static const char *write_response(const uvhttp__http2_response_t *response) {
@@ -60,17 +74,8 @@ static const char *write_response(const uvhttp__http2_response_t *response) {
     assert_int_equal(theirs.size, text.size);
     assert_memory_equal(theirs.bytes, text.bytes, text.size);
     assert_int_equal(encoder.table.size, decoder.table.size);
-    char *out = lines;
-    for (size_t at = 0; at < text.size;) {
-        size_t sizes[2];
-        memcpy(sizes, text.bytes + at, sizeof sizes);
-        at += sizeof sizes;
-        out += sprintf(out, "%.*s: %.*s\n", (int)sizes[0], text.bytes + at, (int)sizes[1], text.bytes + at + sizes[0]);
-        at += sizes[0] + sizes[1];
-    }
-    *out = '\0';
     free(block);
-    return lines;
+    return lines_of(&text);
 }
 
 static uvhttp_str_t str(const char *text) {
@@ -135,6 +140,19 @@ static void test_responses_that_differ_are_distinguished(void **state) {
     assert_non_null(strstr(write_response(&response), ":status: 299\n"));
     response = plain();
     assert_string_equal(write_response(&response), PLAIN_1);
+}
+
+static void test_statuses_of_the_static_table_are_one_byte(void **state) {
+    (void)state;
+    static const uint16_t statuses[] = {200, 204, 206, 304, 400, 404, 500};
+    for (size_t i = 0; i < sizeof statuses / sizeof *statuses; ++i) {
+        char line[24];
+        uvhttp__http2_response_t response = {.status = statuses[i], .content_length = UVHTTP__HTTP2_LENGTH_NONE};
+        sprintf(line, ":status: %u\n", statuses[i]);
+        assert_string_equal(write_response(&response), line);
+        assert_int_equal(block_size, 1);
+    }
+    assert_int_equal(encoder.table.count, 0);
 }
 
 static void test_interim_heads_and_trailers(void **state) {
@@ -276,6 +294,80 @@ static void test_large_fields(void **state) {
     }
 }
 
+/* What is remembered has a size; a block that is longer than its text is looked at again. */
+/* So many fields come after the date that its index has two bytes. */
+static void test_an_old_date_is_found(void **state) {
+    (void)state;
+    uvhttp__http2_response_t response = plain();
+    char fields[32];
+    for (unsigned i = 0; i < 80; ++i) {
+        sprintf(fields, "X-%u: a\r\n", i);
+        response.fields = str(fields);
+        assert_non_null(strstr(write_response(&response), "date: " DATE_1 "\n"));
+    }
+    uint32_t age = encoder.table.inserted - 1 - encoder.date_entry;
+    assert_true(encoder.date_indexed && age < encoder.table.count);
+    assert_true(UVHTTP__HPACK_STATIC_COUNT + 1 + age >= 0x7f);
+}
+
+static void test_large_blocks_are_not_remembered(void **state) {
+    (void)state;
+    static char fields[2049];
+    for (size_t size = 2046; size <= 2048; size += 2) { /* the block has two bytes more */
+        memset(fields, '~', size);
+        memcpy(fields, "x: ", 3);
+        memcpy(fields + size - 2, "\r\n", 2);
+        uvhttp__http2_response_t response = {.status = 200,
+                                             .fields = {fields, size},
+                                             .content_length = UVHTTP__HTTP2_LENGTH_NONE,
+                                             .date = DATE_1,
+                                             .date_id = 1};
+        size_t before = uvhttp__hpack_encoder_memory(&encoder);
+        for (int j = 0; j < 4; ++j) {
+            const char *text = write_response(&response);
+            assert_non_null(strstr(text, "x: ~~~"));
+            assert_non_null(strstr(text, "date: " DATE_1 "\n"));
+        }
+        assert_int_equal(uvhttp__hpack_encoder_memory(&encoder) - before > size, size == 2046);
+    }
+}
+
+/* Without memory less is indexed or remembered, and what is said is the same. */
+static void write_without_memory(void *user) {
+    static oracle_text_t text;
+    uvhttp__hpack_encoder_t other;
+    nghttp2_hd_inflater *reader;
+    (void)user;
+    assert_int_equal(nghttp2_hd_inflate_new(&reader), 0);
+    uvhttp__hpack_encoder_init(&other);
+    for (int i = 0; i < 40; ++i) { /* the first ten names come again, so that blocks are remembered */
+        char fields[128], expected[256];
+        uint8_t block[1024];
+        uvhttp__http2_response_t response = plain();
+        sprintf(fields, "X-%d: a\r\nX-Long: %.*s\r\n", i % 10, 20 + i % 10, "0123456789012345678901234567890123456789");
+        sprintf(expected,
+                ":status: 200\ncontent-type: text/plain\nx-%d: a\nx-long: %.*s\ndate: %s\ncontent-length: 13\n", i % 10,
+                20 + i % 10, "0123456789012345678901234567890123456789", DATE_1);
+        response.fields = str(fields);
+        assert_true(uvhttp__http2_response_size_max(&response) <= sizeof block);
+        oracle_theirs(reader, block, uvhttp__http2_write_response(&other, &response, (char *)block), &text);
+        assert_int_equal(text.code, 0);
+        assert_string_equal(lines_of(&text), expected);
+    }
+    uvhttp__hpack_encoder_deinit(&other);
+    nghttp2_hd_inflate_del(reader);
+}
+
+static void test_without_memory_the_same_is_said(void **state) {
+    (void)state;
+    assert_true(test_allocator_each_failure(write_without_memory, NULL) > 10);
+    /* None at all. */
+    test_allocator_fail_from(1);
+    write_without_memory(NULL);
+    assert_true(test_allocator_failed());
+    test_allocator_fail_at(0);
+}
+
 /* --- random fields, in both directions --- */
 
 static uint32_t seed = 7;
@@ -366,10 +458,12 @@ static void test_random_blocks_against_libnghttp2(void **state) {
 }
 
 int main(void) {
+    test_allocator_install();
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_responses_that_repeat_become_short),
         TEST(test_responses_that_differ_are_distinguished),
+        TEST(test_statuses_of_the_static_table_are_one_byte),
         TEST(test_interim_heads_and_trailers),
         TEST(test_fields_of_a_connection_are_left_out),
         TEST(test_secrets_are_never_indexed),
@@ -378,6 +472,9 @@ int main(void) {
         TEST(test_table_size_of_the_peer),
         TEST(test_many_seconds),
         TEST(test_large_fields),
+        TEST(test_an_old_date_is_found),
+        TEST(test_large_blocks_are_not_remembered),
+        TEST(test_without_memory_the_same_is_said),
         TEST(test_random_responses),
         TEST(test_random_blocks_against_libnghttp2),
     };

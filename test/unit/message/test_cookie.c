@@ -5,6 +5,7 @@
 #include <uvhttp/cookie.h>
 
 #include "one_exchange.h"
+#include "support/failing_allocator.h"
 #include "support/run.h"
 
 static void expect_cookie(size_t index, const char *name, const char *value) {
@@ -102,6 +103,21 @@ static void test_what_is_no_pair_is_left_out(void **state) {
     assert_false(uvhttp_request_cookie_at(&ex.req, 1, NULL, NULL));
 }
 
+/* Then the place of the last one is not kept, and each search begins at the first. */
+static void test_cookies_are_found_without_memory(void **state) {
+    (void)state;
+    exchange_field(&ex, "Cookie", "a=1; b=2; c=3");
+    ex.arena.size_max = 0;
+    test_allocator_fail_from(1);
+    for (int i = 0; i < 2; i++) {
+        expect_cookie(2, "c", "3");
+        expect_cookie(0, "a", "1");
+        expect_cookie(1, "b", "2");
+        assert_false(uvhttp_request_cookie_at(&ex.req, 3, NULL, NULL));
+    }
+    test_allocator_fail_at(0);
+}
+
 static void expect_set(const uvhttp_cookie_options_t *options, const char *text) {
     exchange_request(&ex, UVHTTP_GET, STR("/"), NULL);
     assert_int_equal(uvhttp_response_cookie(&ex.res, options), 0);
@@ -111,6 +127,8 @@ static void expect_set(const uvhttp_cookie_options_t *options, const char *text)
 
 static void test_attributes_are_written(void **state) {
     (void)state;
+    EXPECT_SET("a=b; Path=/; Domain=a-1.B9.example; SameSite=Lax", .name = "a", .value = "b",
+               .domain = "a-1.B9.example");
     EXPECT_SET("a=; Path=/; SameSite=Lax", .name = "a");
     EXPECT_SET("a=\"b\"; Path=/x y; Domain=example.org; Max-Age=60; SameSite=Strict; Secure; HttpOnly", .name = "a",
                .value = "\"b\"", .path = "/x y", .domain = "example.org", .max_age_s = 60,
@@ -136,6 +154,10 @@ static void test_each_cookie_has_its_own_field(void **state) {
 static void test_what_would_break_the_field_is_refused(void **state) {
     (void)state;
     assert_int_equal(uvhttp_response_cookie(&ex.res, NULL), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_response_cookie(NULL, &(uvhttp_cookie_options_t){.name = "a"}), UVHTTP_E_INVALID);
+    static char longest[UVHTTP_COOKIE_SIZE_MAX + 2];
+    memset(longest, 'n', UVHTTP_COOKIE_SIZE_MAX + 1);
+    assert_int_equal(uvhttp_response_cookie(&ex.res, &(uvhttp_cookie_options_t){.name = longest}), UVHTTP_E_INVALID);
     const uvhttp_cookie_options_t wrong[] = {
         {.name = NULL},
         {.name = ""},
@@ -152,16 +174,27 @@ static void test_what_would_break_the_field_is_refused(void **state) {
         {.name = "a", .value = "\"b\"c\""},
         {.name = "a", .value = "b\r\nX: y"},
         {.name = "a", .value = "\xc3\xa9"},
+        {.name = "a", .value = "\x7f"},
+        {.name = "a", .value = "b\"c"},
         {.name = "a", .path = ""},
         {.name = "a", .path = "x"},
         {.name = "a", .path = "/x;y"},
         {.name = "a", .path = "/x\ny"},
+        {.name = "a", .path = "/x\x7fy"},
+        {.name = "a", .path = "/\xc3\xa9"},
         {.name = "a", .path = "/x "},
         {.name = "a", .domain = ""},
         {.name = "a", .domain = ".a.b"},
         {.name = "a", .domain = "a.b."},
         {.name = "a", .domain = "a b"},
         {.name = "a", .domain = "a;b"},
+        {.name = "a", .domain = "a{b"},
+        {.name = "a", .domain = "a`b"},
+        {.name = "a", .domain = "a/b"},
+        {.name = "a", .domain = "a:b"},
+        {.name = "a", .domain = "-a"},
+        {.name = "a", .domain = "a-"},
+        {.name = "a", .domain = "a_b"},
         {.name = "a", .max_age_s = UVHTTP_COOKIE_MAX_AGE_S + 1},
         {.name = "a", .same_site = UVHTTP_SAME_SITE_NONE},
         {.name = "a", .same_site = (uvhttp_same_site_t)3},
@@ -215,9 +248,10 @@ static void test_too_late_is_reported(void **state) {
 }
 
 int main(void) {
+    test_allocator_install();
     return RUN_TESTS_WITH(set_up, tear_down, test_cookies_of_all_fields_are_read, test_cookies_are_found_in_any_order,
-                          test_a_walk_over_all_cookies_is_linear, test_what_is_no_pair_is_left_out,
-                          test_attributes_are_written, test_each_cookie_has_its_own_field,
-                          test_what_would_break_the_field_is_refused, test_sizes_are_bounded,
-                          test_a_value_may_have_a_length, test_too_late_is_reported);
+                          test_cookies_are_found_without_memory, test_a_walk_over_all_cookies_is_linear,
+                          test_what_is_no_pair_is_left_out, test_attributes_are_written,
+                          test_each_cookie_has_its_own_field, test_what_would_break_the_field_is_refused,
+                          test_sizes_are_bounded, test_a_value_may_have_a_length, test_too_late_is_reported);
 }

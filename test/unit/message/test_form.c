@@ -66,6 +66,7 @@ static void test_urlencoded_fields_are_decoded(void **state) {
     assert_false(uvhttp_form_field(form, "A", &value));
     assert_null(value.data);
     assert_false(uvhttp_form_field(form, "none", NULL));
+    assert_true(uvhttp_form_field(form, "a", NULL));
 }
 
 static void test_value_may_hold_nul_but_no_name(void **state) {

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "support/exchange.h"
+#include "support/failing_allocator.h"
 
 static exchange_t ex;
 static uvhttp__trust_t trust;
@@ -108,6 +109,19 @@ static void test_forwarded_is_read_from_the_last_element_to_the_first_that_is_no
         {.fields = {"for=\"[2001:db8::7]x\""}, .client = "10.0.0.1", .ignored = true},
         {.fields = {"for=\"[fe80::1%1]\""}, .client = "10.0.0.1", .ignored = true},
         {.fields = {"for="}, .client = "10.0.0.1", .ignored = true},
+        {.fields = {"for=\"[2001:db8::7]x80\""}, .client = "10.0.0.1", .ignored = true},
+        {.fields = {"for=\"[2001:db8::7]:\""}, .client = "10.0.0.1", .ignored = true},
+        {.fields = {"for=\"[]\""}, .client = "10.0.0.1", .ignored = true},
+        {.fields = {"for=\"192.0.2.7:\""}, .client = "10.0.0.1", .ignored = true},
+        {.fields = {"for=\"192.0.2.7:8x\""}, .client = "10.0.0.1", .ignored = true},
+        {.fields = {"for=\"192.0.2.7:000080\""}, .client = "10.0.0.1", .ignored = true},
+        {.fields = {"for=\"192.0.2.7"}, .client = "10.0.0.1", .ignored = true},
+        {.fields = {"for=\"192.0.2.7\"x"}, .client = "10.0.0.1", .ignored = true},
+        /* A quote that is escaped ends nothing. */
+        {.fields = {"\\\"a\""}, .client = "10.0.0.1", .ignored = true},
+        {.fields = {"for=192.0.2.7;x=\"a\\\";for=\\\"b\""}, .client = "192.0.2.7"},
+        {.fields = {"for=192.0.2.7;x=\"a\\\\\";proto=https"}, .client = "192.0.2.7", .https = true},
+        {.fields = {"\"\\\"\", for=192.0.2.7"}, .client = "192.0.2.7"},
         {.fields = {"for=192.0.2.7;host=a/b"}, .client = "192.0.2.7"}, /* no host: the request's */
         {.fields = {"for=192.0.2.7;host=\"a[1\""}, .client = "192.0.2.7"},
         {.fields = {"for=192.0.2.7;host=\"a:99999\""}, .client = "192.0.2.7"},
@@ -162,6 +176,37 @@ static void test_x_forwarded_fields_go_together_from_the_end(void **state) {
         {.fields = {"192.0.2.7,"}, .client = "192.0.2.7"},
     };
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) check(&vectors[i], UVHTTP__PROXY_HEADER_X_FORWARDED);
+}
+
+static void test_a_host_is_short_and_needs_memory(void **state) {
+    (void)state;
+    char field[400], host[300];
+    for (size_t size = 255; size <= 256; size++) {
+        memset(host, 'h', size);
+        host[size] = '\0';
+        snprintf(field, sizeof field, "for=192.0.2.7;host=%s", host);
+        check(&(vector_t){.fields = {field}, .client = "192.0.2.7", .host = size == 255 ? host : NULL},
+              UVHTTP__PROXY_HEADER_FORWARDED);
+    }
+    exchange_deinit(&ex); /* whose arena then has no block yet */
+    exchange_init(&ex, SIZE_MAX);
+    test_allocator_fail_from(1);
+    check(&(vector_t){.fields = {"for=192.0.2.7;host=a;proto=https"}, .client = "192.0.2.7", .https = true},
+          UVHTTP__PROXY_HEADER_FORWARDED);
+    assert_true(test_allocator_failed());
+    test_allocator_fail_at(0);
+}
+
+/* What X-Forwarded-Host says behind a quote that never began belongs to nobody. */
+static void test_elements_that_cannot_be_read_are_passed_over(void **state) {
+    (void)state;
+    check(&(vector_t){.fields = {"192.0.2.7"}, .client = "192.0.2.7", .host_fields = {"a.example, b\""}},
+          UVHTTP__PROXY_HEADER_X_FORWARDED);
+    check(&(vector_t){.fields = {"192.0.2.7, 10.0.0.2"},
+                      .client = "192.0.2.7",
+                      .host_fields = {"\", b.example"},
+                      .host = "b.example"},
+          UVHTTP__PROXY_HEADER_X_FORWARDED);
 }
 
 static void test_elements_are_limited(void **state) {
@@ -267,9 +312,12 @@ static void test_a_client_is_found_out_once(void **state) {
 }
 
 int main(void) {
+    test_allocator_install();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forwarded_is_read_from_the_last_element_to_the_first_that_is_not_trusted),
         cmocka_unit_test(test_x_forwarded_fields_go_together_from_the_end),
+        cmocka_unit_test(test_a_host_is_short_and_needs_memory),
+        cmocka_unit_test(test_elements_that_cannot_be_read_are_passed_over),
         cmocka_unit_test(test_elements_are_limited),
         cmocka_unit_test(test_only_the_configured_field_is_read),
         cmocka_unit_test(test_each_field_is_believed_for_itself),

@@ -208,6 +208,7 @@ static void test_names_are_unescaped_and_paths_are_kept(void **state) {
     EXPECT_REPORTED("--b\r\nContent-Disposition: form-data; name=\"a\\\"b\\\\c\\d%22\"; "
                     "filename=\"C:\\dir\\f;x.txt\"\r\n\r\n\r\n--b--",
                     "<a\"b\\c\\d%22|C:\\dir\\f;x.txt></>$");
+    EXPECT_REPORTED("--b\r\nContent-Disposition:\tform-data\t;\tname=\"a\\\"\\\\\"\r\n\r\n\r\n--b--", "<a\"\\></>$");
     EXPECT_REPORTED("--b\r\nContent-Disposition: form-data; filename=\"\xc3\xa9\"; name=\"n\"; \r\n\r\n\r\n--b--",
                     "<n|\xc3\xa9></>$");
 }
@@ -261,6 +262,9 @@ static void test_content_types_without_a_good_boundary_are_refused(void **state)
         uvhttp_multipart_event_t event;
         assert_int_equal(uvhttp_multipart_read(&parser, "x", 1, &consumed, &event), UVHTTP_E_MULTIPART_BOUNDARY);
     }
+    static const char with_nul[] = M "; boundary=\"a\0b\"";
+    assert_int_equal(uvhttp_multipart_init(&parser, (uvhttp_str_t){with_nul, sizeof with_nul - 1}, NULL),
+                     UVHTTP_E_MULTIPART_BOUNDARY);
     assert_int_equal(uvhttp_error_http_status(UVHTTP_E_FORM_TYPE), 415);
     assert_int_equal(uvhttp_error_http_status(UVHTTP_E_MULTIPART_BOUNDARY), 400);
 }
@@ -302,6 +306,8 @@ static void test_malformed_headers_are_refused(void **state) {
     EXPECT_CODE("--b\r\n" HEADER "\n\r\n--b--", UVHTTP_E_MULTIPART_HEADER);
     EXPECT_CODE("--b\r\n" HEADER "X: a\n", UVHTTP_E_MULTIPART_HEADER); /* at once: more need not come */
     EXPECT_CODE("--b\r\n" HEADER "X: a\0b\r\n\r\n\r\n--b--", UVHTTP_E_MULTIPART_HEADER);
+    EXPECT_CODE("--b\r\n\n" HEADER "\r\n\r\n--b--", UVHTTP_E_MULTIPART_HEADER);
+    EXPECT_CODE("--b\r\nX\r\n" HEADER "\r\n\r\n--b--", UVHTTP_E_MULTIPART_HEADER); /* a line of one byte */
     EXPECT_CODE("--b\r\n" HEADER " folded\r\n\r\n\r\n--b--", UVHTTP_E_MULTIPART_HEADER);
     EXPECT_CODE("--b\r\n" HEADER "X : a\r\n\r\n\r\n--b--", UVHTTP_E_MULTIPART_HEADER);
     EXPECT_CODE("--b\r\n" HEADER ": a\r\n\r\n\r\n--b--", UVHTTP_E_MULTIPART_HEADER);
@@ -309,6 +315,18 @@ static void test_malformed_headers_are_refused(void **state) {
     EXPECT_CODE("--b\r\n" HEADER "Content-Type: a\r\nContent-Type: a\r\n\r\n\r\n--b--", UVHTTP_E_MULTIPART_HEADER);
     EXPECT_CODE("--b\r\n" HEADER "Content-Transfer-Encoding: base64\r\n\r\n\r\n--b--", UVHTTP_E_MULTIPART_ENCODING);
     EXPECT_CODE("--b\r\nContent-Disposition: form-data; name=\"a\0b\"\r\n\r\n\r\n--b--", UVHTTP_E_MULTIPART_HEADER);
+}
+
+static void test_encodings_that_change_nothing(void **state) {
+    (void)state;
+    static const char *const encodings[] = {"binary", "8bit", "7BIT"};
+    for (size_t i = 0; i < sizeof encodings / sizeof *encodings; ++i) {
+        char body[256];
+        int size = snprintf(body, sizeof body, "--b\r\n" HEADER "Content-Transfer-Encoding: %s\r\n\r\nx\r\n--b--",
+                            encodings[i]);
+        expect_code_for(NULL, body, (size_t)size, 0);
+    }
+    EXPECT_CODE("--b\r\n" HEADER "Content-Transfer-Encoding: 7bits\r\n\r\n\r\n--b--", UVHTTP_E_MULTIPART_ENCODING);
 }
 
 static void test_malformed_dispositions_are_refused(void **state) {
@@ -327,6 +345,7 @@ static void test_malformed_dispositions_are_refused(void **state) {
                                         "form-data; name=\"a\"; NAME=b",
                                         "form-data; name=\"a",
                                         "form-data; name=\"a\\\"",
+                                        "form-data; name=\"a\\",
                                         "form-data; name=\"a\"; filename=x; filename=y",
                                         "form-data; name=\"a\"; filename*=utf-8''x",
                                         "form-data; name*=utf-8''a",
@@ -442,7 +461,7 @@ int main(void) {
                      test_names_are_unescaped_and_paths_are_kept, test_longest_and_strangest_boundaries,
                      test_content_types_without_a_good_boundary_are_refused, test_limits_out_of_range_are_refused,
                      test_lines_of_delimiters_that_continue_are_refused, test_bodies_that_end_early_are_refused,
-                     test_malformed_headers_are_refused, test_malformed_dispositions_are_refused,
-                     test_each_limit_is_reached_exactly, test_fields_are_bounded_by_default,
-                     test_near_delimiters_take_linear_time);
+                     test_malformed_headers_are_refused, test_encodings_that_change_nothing,
+                     test_malformed_dispositions_are_refused, test_each_limit_is_reached_exactly,
+                     test_fields_are_bounded_by_default, test_near_delimiters_take_linear_time);
 }

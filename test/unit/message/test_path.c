@@ -3,6 +3,7 @@
 
 #define EXCHANGE_MEMORY_MAX 65536
 #include "one_exchange.h"
+#include "support/failing_allocator.h"
 #include "support/run.h"
 
 typedef struct vector {
@@ -36,6 +37,9 @@ static const vector_t vectors[] = {
     {"/%", NULL},
     {"/%2", NULL},
     {"/a%", NULL},
+    {"/%2g", NULL},
+    {"/%2e%2", NULL},
+    {"/%3F", "/?"},
     {"/%g0", NULL},
     {"/%0g", NULL},
     {"/%%30", NULL},
@@ -214,9 +218,59 @@ static void test_path_reports_lack_of_memory(void **state) {
     ex.arena.size_max = 65536;
 }
 
+/* The arena may have as much as comes before, and no more: an error at each place, and no parameter is shown. */
+static void decode_with(size_t memory) {
+    static const uvhttp_str_t names[] = {{"a", 1}};
+    static const uvhttp__span_t span = {1, 4};
+    exchange_request(&ex, UVHTTP_GET, STR("/%2fx/b"), NULL);
+    ex.arena.size_max = ex.arena.used + memory;
+    int status = uvhttp__request_decode_path(&ex.req);
+    if (status == 0) status = uvhttp__request_set_params(&ex.req, names, &span, 1);
+    assert_true(status == 0 || status == UVHTTP_E_NOMEM);
+    if (status == 0) assert_param("a", "/x");
+    if (status != 0) assert_null(uvhttp_request_param(&ex.req, "a").data);
+}
+
+/* So many bytes of the arena are used, and there are no more blocks than one. */
+static int decode_behind(size_t filled) {
+    static const uvhttp_str_t names[] = {{"a", 1}};
+    static const uvhttp__span_t span = {1, 4};
+    static exchange_t fresh;
+    exchange_init(&fresh, SIZE_MAX);
+    exchange_request(&fresh, UVHTTP_GET, STR("/%2fx/b"), NULL);
+    for (size_t at = 0; at < filled; at += 8) assert_non_null(uvhttp__arena_alloc_bytes(&fresh.arena, 8));
+    test_allocator_fail_from(1);
+    int status = uvhttp__request_decode_path(&fresh.req);
+    if (status == 0) status = uvhttp__request_set_params(&fresh.req, names, &span, 1);
+    if (status == 0) status = uvhttp__request_own_params(&fresh.req);
+    assert_true(status == 0 || (status == UVHTTP_E_NOMEM && test_allocator_failed()));
+    test_allocator_fail_at(0);
+    if (status == 0) assert_str(uvhttp_request_param(&fresh.req, "a"), "/x");
+    exchange_deinit(&fresh);
+    return status;
+}
+
+static void test_parameters_report_lack_of_memory(void **state) {
+    (void)state;
+    for (size_t memory = 0; memory < 600; memory++) decode_with(memory);
+    ex.arena.size_max = EXCHANGE_MEMORY_MAX;
+    take_segments("/%2fx");
+    assert_param("a", "/x");
+    size_t failed = 0;
+    for (size_t filled = 8; filled < UVHTTP__ARENA_BLOCK_SIZE; filled += 8) failed += decode_behind(filled) != 0;
+    assert_true(failed > 0 && failed < UVHTTP__ARENA_BLOCK_SIZE / 8 - 1);
+    /* None at all, with extras and without. */
+    assert_int_equal(uvhttp__request_set_params(&ex.req, NULL, NULL, 0), 0);
+    assert_null(uvhttp_request_param(&ex.req, "a").data);
+    exchange_request(&ex, UVHTTP_GET, STR("/"), NULL);
+    assert_int_equal(uvhttp__request_set_params(&ex.req, NULL, NULL, 0), 0);
+}
+
 int main(void) {
+    test_allocator_install();
     return RUN_TESTS_WITH(set_up, tear_down, test_path_vectors, test_plain_path_is_not_copied,
                           test_decoded_path_never_holds_nul_or_a_dot_segment, test_param_is_a_view_of_the_path,
                           test_param_has_its_slashes_decoded, test_param_is_never_decoded_twice,
-                          test_slashes_of_removed_segments_are_forgotten, test_path_reports_lack_of_memory);
+                          test_slashes_of_removed_segments_are_forgotten, test_path_reports_lack_of_memory,
+                          test_parameters_report_lack_of_memory);
 }

@@ -216,6 +216,48 @@ static void test_a_bomb_comes_out_a_piece_at_a_time(void **state) {
     free(packed);
 }
 
+/* zlib counts in 32 bits. What is said to be more is given to it in parts: here it sees that the first are wrong, and
+ * does not look at the rest, which is not there. */
+static void test_sizes_above_32_bits(void **state) {
+    (void)state;
+    char wrong[64], out[64];
+    const char *at = wrong;
+    size_t left = (size_t)UINT32_MAX + 10, written;
+    memset(wrong, 7, sizeof wrong); /* no such block */
+    uvhttp__ws_inflater_t *inflater = uvhttp__ws_inflater_take(NULL);
+    assert_int_equal(uvhttp__ws_inflate(inflater, &at, &left, true, out, (size_t)UINT32_MAX + 10, &written),
+                     UVHTTP_E_WS_DEFLATE);
+    assert_int_equal(written, 0);
+    uvhttp__ws_inflater_give(NULL, inflater);
+    uvhttp__ws_deflater_t *deflater = uvhttp__ws_deflater_new(settings);
+    assert_int_equal(uvhttp__ws_deflate(deflater, wrong, UINT32_MAX, out), 0); /* sent as it is */
+    uvhttp__ws_deflater_free(deflater);
+}
+
+static void test_codecs_are_kept_by_their_settings(void **state) {
+    (void)state;
+    const uvhttp__ws_deflate_settings_t other = {.level = 1, .memory_level = 1, .bits = 9};
+    uvhttp__ws_codecs_t codecs = {0};
+    uvhttp__ws_inflater_t *inflaters[9];
+    size_t before = test_allocator_live();
+    uvhttp__ws_deflater_t *first = uvhttp__ws_deflater_of(&codecs, settings);
+    uvhttp__ws_deflater_t *second = uvhttp__ws_deflater_of(&codecs, other);
+    assert_ptr_not_equal(first, second);
+    assert_ptr_equal(uvhttp__ws_deflater_of(&codecs, settings), first);
+    assert_ptr_equal(uvhttp__ws_deflater_of(&codecs, other), second);
+    for (size_t i = 0; i < 9; i++) inflaters[i] = uvhttp__ws_inflater_take(&codecs);
+    size_t with_nine = test_allocator_live();
+    for (size_t i = 0; i < 8; i++) uvhttp__ws_inflater_give(&codecs, inflaters[i]);
+    assert_int_equal(test_allocator_live(), with_nine);
+    uvhttp__ws_inflater_give(&codecs, inflaters[8]); /* one more than is kept */
+    assert_true(test_allocator_live() < with_nine);
+    assert_ptr_equal(uvhttp__ws_inflater_take(&codecs), inflaters[7]);
+    uvhttp__ws_inflater_give(&codecs, inflaters[7]);
+    uvhttp__ws_codecs_clear(&codecs);
+    uvhttp__ws_deflater_free(NULL);
+    assert_int_equal(test_allocator_live(), before);
+}
+
 static void attempt(void *user) {
     (void)user;
     char text[300], packed[304];
@@ -246,5 +288,5 @@ int main(void) {
                      test_a_context_is_kept_over_messages_and_blocks_that_end, test_a_shared_context_forgets,
                      test_malformed_messages_are_refused, test_messages_come_back_with_every_window,
                      test_what_does_not_shrink_is_said_so_and_forgotten, test_a_bomb_comes_out_a_piece_at_a_time,
-                     test_any_allocation_may_fail);
+                     test_sizes_above_32_bits, test_codecs_are_kept_by_their_settings, test_any_allocation_may_fail);
 }

@@ -101,6 +101,11 @@ static void test_bad_offers_are_declined(void **state) {
                                          "permessage-deflate; server_max_window_bits=16",
                                          "permessage-deflate; server_max_window_bits=09",
                                          "permessage-deflate; server_max_window_bits=100",
+                                         "permessage-deflate; server_max_window_bits=10000",
+                                         "permessage-deflate; server_max_window_bits=1/",
+                                         "permessage-deflate; client_max_window_bits=\"1/\"",
+                                         "permessage-deflate; server_max_window_bits=20",
+                                         "permessage-deflate; client_max_window_bits=123456",
                                          "permessage-deflate; server_max_window_bits=1x",
                                          "permessage-deflate; server_max_window_bits=10; server_max_window_bits=10",
                                          "permessage-deflate; client_max_window_bits=7",
@@ -111,7 +116,9 @@ static void test_bad_offers_are_declined(void **state) {
                                          "permessage-deflate; client_max_window_bits=1\"0\"",
                                          "permessage-deflate; client_max_window_bits; client_max_window_bits=9",
                                          "\"permessage-deflate\"",
-                                         "x; a=\"permessage-deflate, permessage-deflate"};
+                                         "x; a=\"permessage-deflate, permessage-deflate",
+                                         "x; a=\"b\\",
+                                         "x; a=\"b\\\", permessage-deflate"};
     for (size_t i = 0; i < sizeof offers / sizeof *offers; i++)
         if (accept_offer(offers[i], &takeover)) fail_msg("accepted: %s", offers[i]);
 }

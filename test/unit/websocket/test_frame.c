@@ -229,6 +229,8 @@ static void test_close_payloads(void **state) {
     assert_int_equal(reason.size, 3);
     assert_memory_equal(reason.data, "bye", 3);
     char out[UVHTTP__WS_CONTROL_SIZE_MAX];
+    assert_int_equal(uvhttp__ws_write_close(out, 1001, NULL, 0), 2);
+    assert_memory_equal(out, "\x03\xe9", 2);
     assert_int_equal(uvhttp__ws_write_close(out, 1009, "big", 3), 5);
     assert_memory_equal(out,
                         "\x03\xf1"
