@@ -332,8 +332,8 @@ UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_server_stop(uvhttp_server_t *server);
 
 /** What a server is doing. Values are appended in later releases. */
 typedef enum uvhttp_server_state {
-    UVHTTP_SERVER_STARTING, /**< it does not run yet */
-    UVHTTP_SERVER_READY,    /**< it serves */
+    UVHTTP_SERVER_STARTING, /**< it accepts no connections yet: clients wait in the backlog */
+    UVHTTP_SERVER_READY,    /**< it serves. A request is never handled before this */
     UVHTTP_SERVER_GRACE,    /**< it was stopped, and serves as before until drain_grace_ms is over */
     UVHTTP_SERVER_DRAINING, /**< it accepts no new connections and completes requests */
     UVHTTP_SERVER_STOPPED
@@ -344,9 +344,21 @@ UVHTTP_EXPORT UVHTTP_ANY_THREAD uvhttp_server_state_t uvhttp_server_state(const 
 /** Returns whether clients should be sent to this server: its state is READY. It is false from the moment of a stop,
  * before anything else changes. For a readiness probe. Any thread, also in a handler. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD bool uvhttp_server_ready(const uvhttp_server_t *server);
+
+/** Called at a point in the life of a server. */
+typedef void (*uvhttp_server_cb)(uvhttp_server_t *server, void *user);
+
+/** Sets the function that is called once, when the server is ready: everything that can fail at the start is done, the
+ * state is READY, the service manager has been notified, and no connection has been accepted. Clients that connect wait
+ * in the backlog until it returns, so it must not block. A call of uvhttp_server_run calls it on its own thread, where
+ * uvhttp_loop_uv is the first loop. In an attached server the first successful listen calls it. It is not called if the
+ * start fails or the server was stopped before. It may call uvhttp_server_stop. NULL (default): none. Call before run
+ * or attach. Returns 0, UVHTTP_E_STATE (too late) or UVHTTP_E_INVALID (`server` is NULL). */
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_server_on_ready(uvhttp_server_t *server, uvhttp_server_cb on_ready,
+                                                             void *user);
 /** Sets the function that an attached server calls on its loop when the drain is over. */
-UVHTTP_EXPORT UVHTTP_SETUP_THREAD void
-uvhttp_server_on_stopped(uvhttp_server_t *server, void (*on_stopped)(uvhttp_server_t *server, void *user), void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD void uvhttp_server_on_stopped(uvhttp_server_t *server, uvhttp_server_cb on_stopped,
+                                                                void *user);
 
 /** Applies changed files and a changed configuration while requests run:
  * - TLS listeners read certificates, keys, authorities, revocation lists and OCSP responses again. A uvhttp_tls_t of
@@ -366,8 +378,8 @@ uvhttp_server_reload(uvhttp_server_t *server, const uvhttp_server_config_t *conf
  * and may block. It reads the configuration as the program does, then calls uvhttp_server_reload. Signals during the
  * call cause one more call. uvhttp_server_run waits for it before returning. NULL (default): the library does not touch
  * SIGHUP. Call before run. Returns 0, UVHTTP_E_STATE or UVHTTP_E_INVALID (`server` is NULL). */
-UVHTTP_EXPORT UVHTTP_SETUP_THREAD int
-uvhttp_server_on_reload(uvhttp_server_t *server, void (*on_reload)(uvhttp_server_t *server, void *user), void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_server_on_reload(uvhttp_server_t *server, uvhttp_server_cb on_reload,
+                                                              void *user);
 
 /** Replaces a response that the server generates itself. `status` and a text/plain body are already set in `res`. The
  * function may set another response (uvhttp_response_json ...), change header fields and add hooks; if it does nothing,

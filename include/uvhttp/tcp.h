@@ -72,6 +72,11 @@ UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_tcp_server_attach(uvhttp_tcp_server
 /** Starts to stop. Connections close when their queue is sent, at the latest after config.drain_timeout. Idempotent.
  * Any thread, but not a signal handler. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_tcp_server_stop(uvhttp_tcp_server_t *server);
+/** Sets the function that is called when the server is ready, as uvhttp_server_on_ready does. Call it before run or
+ * attach. */
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD void uvhttp_tcp_server_on_ready(uvhttp_tcp_server_t *server,
+                                                                  void (*on_ready)(void *user), void *user);
+/** Sets the function that an attached server calls on its loop when it has stopped. */
 UVHTTP_EXPORT UVHTTP_SETUP_THREAD void uvhttp_tcp_server_on_stopped(uvhttp_tcp_server_t *server,
                                                                     void (*on_stopped)(void *user), void *user);
 UVHTTP_EXPORT UVHTTP_SETUP_THREAD void uvhttp_tcp_server_free(uvhttp_tcp_server_t *server);

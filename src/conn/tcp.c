@@ -421,6 +421,7 @@ int uvhttp__tcp_server_listen_filter(uvhttp_tcp_server_t *server, const char *ad
     int status = uvhttp__tcp_server_listen(server->tcp_server, address, filter, port);
     if (status == UVHTTP_E_STATE) return refuse(server, status, "listen: not after the server has started to run");
     if (status == UVHTTP_E_NOMEM) return refuse(server, status, "listen: out of memory");
+    if (status == UVHTTP_OK && server->tcp_server->uv) uvhttp__tcp_server_enter_ready(server->tcp_server);
     return logged(server, status);
 }
 
@@ -448,6 +449,11 @@ int uvhttp_tcp_server_stop(uvhttp_tcp_server_t *server) {
 void uvhttp_tcp_server_on_stopped(uvhttp_tcp_server_t *server, void (*on_stopped)(void *user), void *user) {
     server->tcp_server->on_stopped = on_stopped;
     server->tcp_server->on_stopped_arg = user;
+}
+
+void uvhttp_tcp_server_on_ready(uvhttp_tcp_server_t *server, void (*on_ready)(void *user), void *user) {
+    server->tcp_server->on_ready = on_ready;
+    server->tcp_server->on_ready_arg = user;
 }
 
 void uvhttp_tcp_server_free(uvhttp_tcp_server_t *server) {

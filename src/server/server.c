@@ -19,13 +19,15 @@
 
 /* --- making --- */
 
+/* Without a write_timeout: a connection that ends ends some time. */
+#define FINISH_SECONDS 3600
+
+static void on_tcp_server_ready(void *arg);
+
 static void on_tcp_server_stopped(void *arg) {
     uvhttp_server_t *server = arg;
     if (server->on_stopped) server->on_stopped(server, server->on_stopped_user);
 }
-
-/* Without a write_timeout: a connection that ends ends some time. */
-#define FINISH_SECONDS 3600
 
 static int make_tcp_server(uvhttp_server_t *server) {
     const uvhttp_server_config_t *config = &server->service.config;
@@ -59,6 +61,8 @@ static int make_tcp_server(uvhttp_server_t *server) {
     if (status != UVHTTP_OK) return status;
     server->tcp_server->on_stopped = on_tcp_server_stopped;
     server->tcp_server->on_stopped_arg = server;
+    server->tcp_server->on_ready = on_tcp_server_ready;
+    server->tcp_server->on_ready_arg = server;
     return UVHTTP_OK;
 }
 
@@ -200,7 +204,10 @@ int uvhttp__server_listen(uvhttp_server_t *server, const char *address, const uv
     if (status == UVHTTP_E_STATE)
         return uvhttp__server_remember(server, status, "listen: not after the server has started to run");
     if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "%s", server->tcp_server->error);
-    return server->tcp_server->uv ? start_admin(server) : UVHTTP_OK;
+    if (!server->tcp_server->uv) return UVHTTP_OK;
+    status = start_admin(server);
+    if (status == UVHTTP_OK) uvhttp__tcp_server_enter_ready(server->tcp_server);
+    return status;
 }
 
 static void publish_engine(uvhttp_server_t *server) {
@@ -214,13 +221,15 @@ static bool logs_info(void) {
     return uvhttp__log_enabled(UVHTTP_LOG_LEVEL_INFO);
 }
 
-static void announce(void *arg) {
+static void on_made(void *arg) {
     uvhttp_server_t *server = arg;
     publish_engine(server);
-    if (server->on_ready) {
-        server->on_ready(server, server->on_ready_arg);
-        return;
-    }
+    if (server->nested) return;
+    uvhttp__log_writer_open(); /* until the line of the end is written */
+    server->log_opened = true;
+}
+
+static void announce(uvhttp_server_t *server) {
     char addresses[512];
     uvhttp__tcp_server_addresses(server->tcp_server, addresses, sizeof addresses);
     const char *reason, *engine = uvhttp_server_engine(server, &reason);
@@ -232,13 +241,19 @@ static void announce(void *arg) {
     if (!server->service.config.quiet && !logs_info())
         uvhttp__log_notice("uvhttp %s: %u loop%s on %s (%s), listening on %s%s%s", uvhttp_version(), count, plural,
                            engine, reason, addresses, admin_at, admin);
-    uvhttp__log_writer_open(); /* until the line of the end is written */
-    server->log_opened = true;
+}
+
+/* The program comes last: everybody else sees that the server is ready by then. */
+static void on_tcp_server_ready(void *arg) {
+    uvhttp_server_t *server = arg;
+    if (!server->tcp_server->uv && !server->nested) announce(server);
+    if (server->process) uvhttp__process_ready(server->process);
+    if (uvhttp_server_ready(server) && server->on_ready) server->on_ready(server, server->on_ready_user);
 }
 
 static void notify_end(const uvhttp_server_t *server) {
     uvhttp__counter_sums_t sums;
-    if (server->on_ready) return; /* the server of another one, which reports its own end */
+    if (server->nested) return;
     uvhttp__tcp_server_counters(server->tcp_server, &sums);
     unsigned long long cut = UVHTTP__COUNTER(&sums, drain_cut_off);
     UVHTTP_LOG_INFO("http: stopped: %llu connections and %llu requests since the start, %llu connections cut off while "
@@ -267,7 +282,7 @@ int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
     status = server->process ? uvhttp__process_before_run(server->process) : UVHTTP_OK;
     if (status == UVHTTP_OK) status = start_admin(server);
     if (status != UVHTTP_OK) return status;
-    status = uvhttp__tcp_server_run(server->tcp_server, announce, server);
+    status = uvhttp__tcp_server_run(server->tcp_server, on_made, server);
     uvhttp__reload_wait(&server->reload);
     uvhttp__work_stop(server->service.work, drain_deadline_ns(server));
     uvhttp__admin_stop(server->admin);
@@ -310,8 +325,15 @@ bool uvhttp_server_ready(const uvhttp_server_t *server) {
     return uvhttp_server_state(server) == UVHTTP_SERVER_READY;
 }
 
-void uvhttp_server_on_stopped(uvhttp_server_t *server, void (*on_stopped)(uvhttp_server_t *server, void *user),
-                              void *user) {
+int uvhttp_server_on_ready(uvhttp_server_t *server, uvhttp_server_cb on_ready, void *user) {
+    if (!server) return UVHTTP_E_INVALID;
+    if (server->ran || uvhttp_server_state(server) != UVHTTP_SERVER_STARTING) return UVHTTP_E_STATE;
+    server->on_ready = on_ready;
+    server->on_ready_user = user;
+    return UVHTTP_OK;
+}
+
+void uvhttp_server_on_stopped(uvhttp_server_t *server, uvhttp_server_cb on_stopped, void *user) {
     if (!server) return;
     server->on_stopped = on_stopped;
     server->on_stopped_user = user;
