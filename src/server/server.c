@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/never.h"
 #include "exchange/coroutine.h"
 #include "exchange/exec.h"
 #include "obs/log.h"
@@ -31,11 +32,12 @@ static void on_tcp_server_stopped(void *arg) {
 
 static int make_tcp_server(uvhttp_server_t *server) {
     const uvhttp_server_config_t *config = &server->service.config;
+    const uint32_t send_rate = uvhttp__or_none(config->min_send_rate);
     uvhttp__tcp_server_options_t options = {
         .engine = (uvhttp__engine_kind_t)config->engine,
         .io_threads = config->io_threads,
         .max_connections = config->max_connections,
-        .connections_per_address_max = config->connections_per_address_max,
+        .connections_per_address_max = uvhttp__or_none(config->connections_per_address_max),
         .descriptors_reserved = config->descriptors_reserved,
         .raise_descriptor_limit = config->raise_descriptor_limit,
         .backlog = config->backlog,
@@ -45,10 +47,10 @@ static int make_tcp_server(uvhttp_server_t *server) {
         .drain_timeout = config->drain_timeout,
         .drain_idle_ms = config->drain_idle_ms,
         .drain_grace_ms = config->drain_grace_ms,
-        .proxy_timeout = config->connection_timeout,
-        .output = {config->min_send_rate, config->rate_grace, config->write_timeout},
-        .finish = {config->min_send_rate, config->rate_grace,
-                   config->write_timeout ? config->write_timeout : FINISH_SECONDS},
+        .proxy_timeout = uvhttp__or_none(config->connection_timeout),
+        .output = {send_rate, config->rate_grace, uvhttp__or_none(config->write_timeout)},
+        .finish = {send_rate, config->rate_grace,
+                   config->write_timeout == UVHTTP_NEVER ? FINISH_SECONDS : config->write_timeout},
         .write_high_watermark = config->write_buffer_size,
         .write_queue_max = config->write_queue_max,
         .install_signal_handlers = config->install_signal_handlers,
@@ -68,12 +70,13 @@ static int make_tcp_server(uvhttp_server_t *server) {
 
 static int make_pool(uvhttp_server_t *server) {
     const uvhttp_server_config_t *config = &server->service.config;
-    server->service.work = uvhttp__work_new(&(uvhttp__work_options_t){.threads_min = config->worker_threads_min,
-                                                                      .threads_max = config->worker_threads,
-                                                                      .backlog_max = config->max_backlog,
-                                                                      .idle_ms = config->worker_idle_timeout * 1000,
-                                                                      .warn_ms = config->worker_warn_ms,
-                                                                      .queue_time = true});
+    server->service.work =
+        uvhttp__work_new(&(uvhttp__work_options_t){.threads_min = config->worker_threads_min,
+                                                   .threads_max = config->worker_threads,
+                                                   .backlog_max = config->max_backlog,
+                                                   .idle_ms = uvhttp__or_none(config->worker_idle_timeout) * 1000,
+                                                   .warn_ms = uvhttp__or_none(config->worker_warn_ms),
+                                                   .queue_time = true});
     return server->service.work ? UVHTTP_OK : UVHTTP_E_NOMEM;
 }
 
@@ -91,6 +94,16 @@ static int make_tracer(uvhttp_server_t *server) {
     return uvhttp__group_use(uvhttp__router_root(server->service.router), uvhttp__tracer_middleware(server->tracer));
 }
 
+static void set_limits(uvhttp__service_t *service) {
+    const uvhttp_server_config_t *config = &service->config;
+    service->head_limits = (uvhttp__head_limits_t){.line_size_max = config->request_line_max,
+                                                   .headers_size_max = config->headers_size_max,
+                                                   .header_count_max = config->header_count_max};
+    service->times.connection_timeout = uvhttp__or_none(config->connection_timeout);
+    service->times.keepalive_timeout = uvhttp__or_none(config->keepalive_timeout);
+    service->times.min_receive_rate = uvhttp__or_none(config->min_receive_rate);
+}
+
 uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
     char message[256];
     uvhttp_server_t *server = uvhttp__calloc(1, sizeof *server);
@@ -101,9 +114,7 @@ uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
         goto fail;
     }
     uvhttp__server_apply_log(&server->service.config);
-    server->service.head_limits = (uvhttp__head_limits_t){.line_size_max = server->service.config.request_line_max,
-                                                          .headers_size_max = server->service.config.headers_size_max,
-                                                          .header_count_max = server->service.config.header_count_max};
+    set_limits(&server->service);
     uvhttp__coroutine_service_init(&server->service);
     uvhttp__reload_init(&server->reload);
     server->service.router = uvhttp__router_new();
