@@ -447,7 +447,6 @@ int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_made)(voi
     }
     uvhttp__tcp_server_fit_descriptors(tcp_server, tcp_server->options.raise_descriptor_limit);
     if (on_made) on_made(arg);
-    uvhttp__log_writer_open(); /* loops that log must not wait */
     uint32_t threads = start_threads(tcp_server);
     if (threads < tcp_server->loop_count) {
         snprintf(tcp_server->error, sizeof tcp_server->error, "thread %u cannot be started", threads);
@@ -458,6 +457,7 @@ int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_made)(voi
     loops_begin(tcp_server);
     current_loop = tcp_server->loops[0].io;
     uvhttp__tcp_server_enter_ready(tcp_server);
+    uvhttp__log_writer_open(); /* loops that log must not wait; what the start writes needs no thread for it */
     open_gate(tcp_server);
     loop_run(&tcp_server->loops[0]);
     for (uint32_t i = 1; i < tcp_server->loop_count; i++) {

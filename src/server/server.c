@@ -233,11 +233,7 @@ static bool logs_info(void) {
 }
 
 static void on_made(void *arg) {
-    uvhttp_server_t *server = arg;
-    publish_engine(server);
-    if (server->nested) return;
-    uvhttp__log_writer_open(); /* until the line of the end is written */
-    server->log_opened = true;
+    publish_engine(arg);
 }
 
 static void announce(uvhttp_server_t *server) {
@@ -252,6 +248,8 @@ static void announce(uvhttp_server_t *server) {
     if (!server->service.config.quiet && !logs_info())
         uvhttp__log_notice("uvhttp %s: %u loop%s on %s (%s), listening on %s%s%s", uvhttp_version(), count, plural,
                            engine, reason, addresses, admin_at, admin);
+    uvhttp__log_writer_open(); /* until the line of the end is written */
+    server->log_opened = true;
 }
 
 /* The program comes last: everybody else sees that the server is ready by then. */
