@@ -265,7 +265,7 @@ int main(int argc, char **argv) {
     uvhttp_server_config_t config;
     uvhttp_server_config_default(&config);
     config.request_memory_max = 2 * MESSAGE_MAX;
-    config.body_timeout = 0; /* a stream may be quiet; calls have deadlines */
+    config.body_timeout = UVHTTP_NEVER; /* a stream may be quiet; calls have deadlines */
     uvhttp_server_t *server = uvhttp_server_new(&config);
     if (!server) return 1;
     add_method(server, "/Greeter/Hello", hello);

@@ -23,6 +23,13 @@ static void alive(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_response_text(res, 200, "alive\n");
 }
 
+/* Nothing of the start can fail any more. A program that replaces another process would end that one here. */
+static void started(uvhttp_server_t *server, void *user) {
+    (void)server;
+    printf("readiness: serves %s\n", (const char *)user);
+    fflush(stdout);
+}
+
 int main(int argc, char **argv) {
     uvhttp_server_config_t config;
     char message[1024];
@@ -36,7 +43,9 @@ int main(int argc, char **argv) {
     uvhttp_get(server, "/", hello, NULL);
     uvhttp_get(server, "/ready", ready, server);
     uvhttp_get(server, "/alive", alive, NULL);
-    int status = uvhttp_server_run(server, argc > 1 ? argv[1] : "127.0.0.1:8080");
+    const char *address = argc > 1 ? argv[1] : "127.0.0.1:8080";
+    uvhttp_server_on_ready(server, started, (void *)address);
+    int status = uvhttp_server_run(server, address);
     uvhttp_server_free(server);
     return status != 0;
 }

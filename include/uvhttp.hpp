@@ -416,6 +416,7 @@ struct core {
     std::vector<std::unique_ptr<route_base>> routes{};
     std::atomic<std::uint64_t> exceptions{0};
     std::function<void(std::exception_ptr, const request &)> on_exception{};
+    std::function<void()> on_ready{};
 
     /* Returns the status that the client receives. */
     int caught(const std::exception_ptr &exception, const request &req) noexcept {
@@ -590,6 +591,13 @@ class server : public detail::routes<server> {
         core_->on_exception = std::move(hook);
         return *this;
     }
+    /** Sets a function that is called once, when the server is ready, before the first connection is accepted. It runs
+     * on the thread that calls run, and must not throw or block. Throws UVHTTP_E_STATE if the server has run. */
+    server &on_ready(std::function<void()> hook) {
+        core_->on_ready = std::move(hook);
+        check(uvhttp_server_on_ready(native(), call_on_ready, core_.get()));
+        return *this;
+    }
     /** Returns the number of those exceptions. Any thread. */
     std::uint64_t exceptions() const noexcept {
         return core_->exceptions.load(std::memory_order_relaxed);
@@ -643,6 +651,10 @@ class server : public detail::routes<server> {
     }
 
     template <class> friend class detail::routes;
+
+    static void call_on_ready(uvhttp_server_t *, void *user) noexcept {
+        static_cast<detail::core *>(user)->on_ready();
+    }
 
     detail::core &shared() const noexcept {
         return *core_;

@@ -49,8 +49,9 @@ typedef struct uvhttp_config_origins {
 } uvhttp_config_origins_t;
 
 /** Initialise it with uvhttp_server_config_default, then change single fields. Sizes are in bytes. Times are in
- * seconds, unless the name ends in _ms. 0 disables a time limit. uvhttp_server_new refuses a value out of range with a
- * message that names it. */
+ * seconds, unless the name ends in _ms. Where a field says so, UVHTTP_NEVER means that there is no such limit; in a
+ * file, an option or the environment that is the word `never`, or `unlimited` for a count. uvhttp_server_new refuses a
+ * value out of range with a message that names it. */
 typedef struct uvhttp_server_config {
     uint32_t struct_size;       /**< size in the header that the program was compiled with; set by config_default */
     uint32_t io_threads;        /**< loop threads, 0..1024. 0 (default): one per CPU */
@@ -64,31 +65,31 @@ typedef struct uvhttp_server_config {
                                    default 16384 */
     uint64_t write_queue_max;   /**< maximum of bytes queued by uvhttp_response_write, 4096..; default 1 MiB */
 
-    uint32_t
-        connection_timeout; /**< from the first byte of a request (or the accept) to its complete head; default 30 */
-    uint32_t
-        body_timeout; /**< time without a byte of a request body; each byte restarts it. 0: no limit; default 300 */
-    uint32_t keepalive_timeout; /**< idle time between requests; default 60 */
-    uint32_t write_timeout;     /**< time in which the client's system acknowledges no byte of queued output; each byte
-                                   restarts it. 0: no limit; default 300 */
-    uint32_t min_receive_rate;  /**< bytes per second at which a client must send a body, 0..2^30; below it: 408. Bytes
-                                   sent ahead count for rate_grace seconds. 0: no limit; default 240 */
+    uint32_t connection_timeout; /**< from the first byte of a request (or the accept) to its complete head, 1..604800
+                                    or UVHTTP_NEVER; default 30 */
+    uint32_t body_timeout;       /**< time without a byte of a request body; each byte restarts it. 1..604800 or
+                                    UVHTTP_NEVER; default 300 */
+    uint32_t keepalive_timeout;  /**< idle time between requests, 1..604800 or UVHTTP_NEVER; default 60 */
+    uint32_t write_timeout;      /**< time in which the client's system acknowledges no byte of queued output; each byte
+                                    restarts it. 1..604800 or UVHTTP_NEVER; default 300 */
+    uint32_t min_receive_rate; /**< bytes per second at which a client must send a body, 1..2^30 or UVHTTP_NEVER; below
+                                  it: 408. Bytes sent ahead count for rate_grace seconds. Default 240 */
     uint32_t min_send_rate; /**< bytes per second at which a client must acknowledge queued output, including what the
-                               kernel holds; below it the connection is reset. Bytes acknowledged ahead count as for
-                               min_receive_rate. Default 240 */
-    uint32_t rate_grace;    /**< seconds of silence before the minimum rates apply, at the start and after each byte;
-                               default 5 */
-    uint32_t drain_timeout; /**< time from stop until open requests are cut off; default 30 */
+                               kernel holds, 1..2^30 or UVHTTP_NEVER; below it the connection is reset. Bytes
+                               acknowledged ahead count as for min_receive_rate. Default 240 */
+    uint32_t rate_grace;    /**< seconds of silence before the minimum rates apply, at the start and after each byte,
+                               0..604800; default 5 */
+    uint32_t drain_timeout; /**< time from stop until open requests are cut off, 0..604800. 0: at once; default 30 */
 
     uint32_t request_line_max;    /**< bytes, 64..1 MiB; default 8192; above: 414 */
     uint32_t headers_size_max;    /**< bytes, 64..1 MiB; default 32768; above: 431 */
     uint32_t header_count_max;    /**< 1..1000; default 100; above: 431 */
-    uint64_t body_size_max;       /**< bytes, 0..; default 1 MiB; above: 413 */
+    uint64_t body_size_max;       /**< bytes. 0: requests have no bodies; default 1 MiB; above: 413 */
     uint32_t chunk_extension_max; /**< bytes of all chunk extensions of a body; default 4096 */
     uint32_t trailer_size_max;    /**< bytes; default 8192 */
     uint64_t request_memory_max;  /**< bytes for header fields, parameters and copied bodies of one response; default 16
                                      MiB */
-    uint32_t keepalive_requests_max; /**< requests on one connection. 0 (default): no limit */
+    uint32_t keepalive_requests_max; /**< requests on one connection, 1.. or UVHTTP_NEVER (default) */
     uint32_t iteration_requests_max; /**< pipelined requests of one connection in one loop iteration, 1..; default 128.
                                    An HTTP/1 request counts once more per 256 bytes of its head */
     bool half_close; /**< true: a client that sends FIN still waits for a deferred response. Default false: it counts as
@@ -101,11 +102,12 @@ typedef struct uvhttp_server_config {
                                     Threads start on demand: one per CPU, and more while those are blocked */
     uint32_t worker_threads_min; /**< threads that start with the server and stay, 0..worker_threads; default 0 */
     uint32_t max_backlog; /**< jobs that wait for a thread, 1..10,000,000; default 10000; above: 503 with Retry-After */
-    uint32_t worker_idle_timeout; /**< seconds without a job after which a thread exits. 0: never; default 30 */
-    uint32_t worker_warn_ms;  /**< ms after which a running job is counted (work_slow) and logged, 0..86,400,000; not a
-                                 handler with live_body, which waits for its client. 0: off;  default 10000 */
+    uint32_t worker_idle_timeout; /**< seconds without a job after which a thread exits, 1..604800 or UVHTTP_NEVER;
+                                     default 30 */
+    uint32_t worker_warn_ms;      /**< ms after which a running job is counted (work_slow) and logged, 1..86,400,000 or
+                                     UVHTTP_NEVER; not a handler with live_body, which waits for its client. Default 10000 */
     uint32_t handler_warn_ms; /**< ms for which a handler may block its loop before it is counted (handler_blocked) and
-                                 logged, 0..86,400,000. 0: off; default 100 */
+                                 logged, 1..86,400,000 or UVHTTP_NEVER; default 100 */
     uint32_t coroutine_stack_size; /**< stack bytes of a coroutine (coro.h), 16 KiB..64 MiB, rounded up to pages. Only
                                       touched pages take memory; default 64 KiB */
     uint32_t coroutines_max; /**< coroutines over all loops, 1..10,000,000; default 30000; above: 503. More than 32,000
@@ -134,8 +136,8 @@ typedef struct uvhttp_server_config {
     bool tls_kernel;            /**< true: use kernel TLS where it is available (tls.h); default false */
 
     uint32_t worker_queue_timeout_ms; /**< ms that a handler, or the write of a spooled body, may wait for a worker
-                                         thread; above: 503 with Retry-After. 0..86,400,000; 0: no limit; default 10000.
-                                         Jobs of uvhttp_work have no such limit */
+                                         thread; above: 503 with Retry-After. 1..86,400,000 or UVHTTP_NEVER; default
+                                         10000. Jobs of uvhttp_work have no such limit */
     uint32_t worker_live_max; /**< worker threads that handlers with live_body may hold, 0..16384; above: 503 with
                                  Retry-After. 0 (default): half of worker_threads, at least one */
     uint32_t spool_memory;    /**< bytes of a spooled body (route.h, stream_body) that stay in memory, 4096..64 MiB;
@@ -147,7 +149,7 @@ typedef struct uvhttp_server_config {
                                  name no fields; default UVHTTP_PROXY_FOR */
     uint32_t
         connections_per_address_max; /**< connections of one client address over all loops: an IPv4 address or the /64
-                                        of an IPv6 address. 0..10,000,000; 0 (default): no limit. Further connections
+                                        of an IPv6 address. 1..10,000,000 or UVHTTP_NEVER (default). Further connections
                                         are reset before anything is read. Unix sockets and trusted proxies (proxy.h)
                                         are exempt. With the PROXY protocol, the address is that of the client */
     uint32_t descriptors_reserved;   /**< file descriptors reserved for files, upstream connections and the program,
@@ -332,8 +334,8 @@ UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_server_stop(uvhttp_server_t *server);
 
 /** What a server is doing. Values are appended in later releases. */
 typedef enum uvhttp_server_state {
-    UVHTTP_SERVER_STARTING, /**< it does not run yet */
-    UVHTTP_SERVER_READY,    /**< it serves */
+    UVHTTP_SERVER_STARTING, /**< it accepts no connections yet: clients wait in the backlog */
+    UVHTTP_SERVER_READY,    /**< it serves. A request is never handled before this */
     UVHTTP_SERVER_GRACE,    /**< it was stopped, and serves as before until drain_grace_ms is over */
     UVHTTP_SERVER_DRAINING, /**< it accepts no new connections and completes requests */
     UVHTTP_SERVER_STOPPED
@@ -344,9 +346,21 @@ UVHTTP_EXPORT UVHTTP_ANY_THREAD uvhttp_server_state_t uvhttp_server_state(const 
 /** Returns whether clients should be sent to this server: its state is READY. It is false from the moment of a stop,
  * before anything else changes. For a readiness probe. Any thread, also in a handler. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD bool uvhttp_server_ready(const uvhttp_server_t *server);
+
+/** Called at a point in the life of a server. */
+typedef void (*uvhttp_server_cb)(uvhttp_server_t *server, void *user);
+
+/** Sets the function that is called once, when the server is ready: everything that can fail at the start is done, the
+ * state is READY, the service manager has been notified, and no connection has been accepted. Clients that connect wait
+ * in the backlog until it returns, so it must not block. A call of uvhttp_server_run calls it on its own thread, where
+ * uvhttp_loop_uv is the first loop. In an attached server the first successful listen calls it. It is not called if the
+ * start fails or the server was stopped before. It may call uvhttp_server_stop. NULL (default): none. Call before run
+ * or attach. Returns 0, UVHTTP_E_STATE (too late) or UVHTTP_E_INVALID (`server` is NULL). */
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_server_on_ready(uvhttp_server_t *server, uvhttp_server_cb on_ready,
+                                                             void *user);
 /** Sets the function that an attached server calls on its loop when the drain is over. */
-UVHTTP_EXPORT UVHTTP_SETUP_THREAD void
-uvhttp_server_on_stopped(uvhttp_server_t *server, void (*on_stopped)(uvhttp_server_t *server, void *user), void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD void uvhttp_server_on_stopped(uvhttp_server_t *server, uvhttp_server_cb on_stopped,
+                                                                void *user);
 
 /** Applies changed files and a changed configuration while requests run:
  * - TLS listeners read certificates, keys, authorities, revocation lists and OCSP responses again. A uvhttp_tls_t of
@@ -366,8 +380,8 @@ uvhttp_server_reload(uvhttp_server_t *server, const uvhttp_server_config_t *conf
  * and may block. It reads the configuration as the program does, then calls uvhttp_server_reload. Signals during the
  * call cause one more call. uvhttp_server_run waits for it before returning. NULL (default): the library does not touch
  * SIGHUP. Call before run. Returns 0, UVHTTP_E_STATE or UVHTTP_E_INVALID (`server` is NULL). */
-UVHTTP_EXPORT UVHTTP_SETUP_THREAD int
-uvhttp_server_on_reload(uvhttp_server_t *server, void (*on_reload)(uvhttp_server_t *server, void *user), void *user);
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_server_on_reload(uvhttp_server_t *server, uvhttp_server_cb on_reload,
+                                                              void *user);
 
 /** Replaces a response that the server generates itself. `status` and a text/plain body are already set in `res`. The
  * function may set another response (uvhttp_response_json ...), change header fields and add hooks; if it does nothing,

@@ -41,18 +41,18 @@ typedef struct uvhttp_tcp_config {
     uint32_t backlog;              /**< default 4096 */
     uint32_t read_buffer_size;     /**< bytes; default 16384 */
     uint32_t read_buffer_count;    /**< per loop, power of two; default 64 */
-    uint32_t idle_timeout;         /**< seconds without a byte in either direction; default 0: no limit */
-    uint32_t drain_timeout;        /**< seconds; default 30 */
+    uint32_t idle_timeout;         /**< seconds without a byte in either direction, 1..604800; default UVHTTP_NEVER */
+    uint32_t drain_timeout;        /**< seconds, 0..604800. 0: at once; default 30 */
     uint64_t write_high_watermark; /**< queued bytes at which send reports backpressure; default 1 MiB */
     uint64_t write_queue_max;     /**< maximum of queued bytes; send refuses more with UVHTTP_E_LIMIT; default 64 MiB */
     bool install_signal_handlers; /**< uvhttp_tcp_server_run stops on SIGINT and SIGTERM; default true */
-    uint32_t min_send_rate; /**< bytes per second at which a peer must acknowledge queued output, 0..2^30; below it the
-                               connection is reset. Bytes acknowledged ahead count for rate_grace seconds. Default 0: no
-                               limit, because a peer may have reasons not to read for a while */
+    uint32_t min_send_rate; /**< bytes per second at which a peer must acknowledge queued output, 1..2^30; below it the
+                               connection is reset. Bytes acknowledged ahead count for rate_grace seconds. Default
+                               UVHTTP_NEVER, because a peer may have reasons not to read for a while */
     uint32_t rate_grace;    /**< seconds, 0..604800; default 5 */
     bool raise_descriptor_limit;          /**< as in uvhttp_server_config_t; default true */
     uint32_t descriptors_reserved;        /**< the same; 0..1,000,000; default 512 */
-    uint32_t connections_per_address_max; /**< the same; 0..10,000,000; default 0: no limit */
+    uint32_t connections_per_address_max; /**< the same; 1..10,000,000 or UVHTTP_NEVER (default) */
 } uvhttp_tcp_config_t;
 
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD void uvhttp_tcp_config_init(uvhttp_tcp_config_t *config, size_t struct_size);
@@ -72,6 +72,11 @@ UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_tcp_server_attach(uvhttp_tcp_server
 /** Starts to stop. Connections close when their queue is sent, at the latest after config.drain_timeout. Idempotent.
  * Any thread, but not a signal handler. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_tcp_server_stop(uvhttp_tcp_server_t *server);
+/** Sets the function that is called when the server is ready, as uvhttp_server_on_ready does. Call it before run or
+ * attach. */
+UVHTTP_EXPORT UVHTTP_SETUP_THREAD void uvhttp_tcp_server_on_ready(uvhttp_tcp_server_t *server,
+                                                                  void (*on_ready)(void *user), void *user);
+/** Sets the function that an attached server calls on its loop when it has stopped. */
 UVHTTP_EXPORT UVHTTP_SETUP_THREAD void uvhttp_tcp_server_on_stopped(uvhttp_tcp_server_t *server,
                                                                     void (*on_stopped)(void *user), void *user);
 UVHTTP_EXPORT UVHTTP_SETUP_THREAD void uvhttp_tcp_server_free(uvhttp_tcp_server_t *server);

@@ -59,7 +59,8 @@ typedef struct uvhttp_str_s {
 typedef struct uvhttp_server uvhttp_server_t;
 typedef struct uvhttp_request uvhttp_request_t;
 
-/** A timeout that never comes; for a time or a rate in a structure of options: no limit. */
+/** A timeout that never comes; for a time, a rate or a limit of a configuration or of options: none. 0 never means
+ * that: in options 0 is the default, and in a configuration it is an amount, or refused. */
 #define UVHTTP_NEVER UINT32_MAX
 
 /** What a descriptor is waited for: that it can be read or written without blocking, or either. */

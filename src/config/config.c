@@ -26,6 +26,8 @@ typedef struct field {
     const char *unit; /* of a number, for messages; NULL: it is a count. Of a TEXT and a WORD: what is expected */
     const char *const *words; /* of a WORD */
     const char *initial_text; /* of a TEXT; NULL: none */
+    const char *never;        /* of a U32: the word for UVHTTP_NEVER; NULL: it always has a value of the range */
+    const char *zero;         /* of a number: what 0 is, an amount or the default; NULL: it is out of range */
     bool live;                /* a server that runs takes it, too (uvhttp_server_reload) */
     bool secret;              /* its value is not shown */
 } field_t;
@@ -37,14 +39,28 @@ static const char *const version_words[] = {"1.2", "1.3"};
 static const char *const format_words[] = {"text", "json"};
 
 #define AT(member) offsetof(uvhttp_server_config_t, member)
+
+/* 0 never means "off" or "unlimited". A number is one of three kinds: it starts at a minimum above 0 (the compiler
+ * refuses another one), it starts at 0 and the table says what 0 is, or it has a word for UVHTTP_NEVER. */
+#define ABOVE_0(min) ((min) + 0 * sizeof(char[(min) > 0 ? 1 : -1]))
 #define NUMBER_OF(of, member, initial, min, max)                                                                       \
-    { #member, U32, AT(member), (initial), (min), (max), .unit = (of) }
+    { #member, U32, AT(member), (initial), ABOVE_0(min), (max), .unit = (of) }
 #define NUMBER(member, initial, min, max) NUMBER_OF(NULL, member, initial, min, max)
 #define BYTES(member, initial, min, max) NUMBER_OF("bytes", member, initial, min, max)
 #define BYTES64(member, initial, min, max)                                                                             \
-    { #member, U64, AT(member), (initial), (min), (max), .unit = "bytes" }
-#define RATE(member, initial) NUMBER_OF("bytes per second", member, initial, 0, 1 << 30)
-#define SECONDS(member, initial) NUMBER_OF("seconds", member, initial, 0, 86400 * 7)
+    { #member, U64, AT(member), (initial), ABOVE_0(min), (max), .unit = "bytes" }
+#define FROM_0(of, member, initial, max, what)                                                                         \
+    { #member, U32, AT(member), (initial), 0, (max), .unit = (of), .zero = "" what }
+#define BYTES64_FROM_0(member, initial, max, what)                                                                     \
+    { #member, U64, AT(member), (initial), 0, (max), .unit = "bytes", .zero = "" what }
+#define OR_NEVER(of, member, initial, max, word)                                                                       \
+    { #member, U32, AT(member), (initial), 1, (max), .unit = (of), .never = (word) }
+#define SECONDS_MAX (86400 * 7)
+#define MS_MAX 86400000
+#define SECONDS_OR_NEVER(member, initial) OR_NEVER("seconds", member, initial, SECONDS_MAX, "never")
+#define MS_OR_NEVER(member, initial) OR_NEVER("milliseconds", member, initial, MS_MAX, "never")
+#define RATE_OR_NEVER(member, initial) OR_NEVER("bytes per second", member, initial, 1 << 30, "never")
+#define OR_UNLIMITED(member, initial, max) OR_NEVER(NULL, member, initial, max, "unlimited")
 #define SWITCH(member, initial)                                                                                        \
     { #member, BOOL, AT(member), (initial), 0, 1, .unit = NULL }
 #define LIVE_NUMBER(of, member, initial, min, max)                                                                     \
@@ -60,7 +76,7 @@ static const char *const format_words[] = {"text", "json"};
     { #member, WORD, AT(member), (initial), (min), (max), .unit = (of), .words = (list), .live = true }
 
 static const field_t fields[] = {
-    NUMBER(io_threads, 0, 0, 1024),
+    FROM_0(NULL, io_threads, 0, 1024, "one per CPU"),
     {"engine", ENGINE, AT(engine), UVHTTP_ENGINE_AUTO, 0, UVHTTP_ENGINE_EPOLL, .unit = NULL},
     NUMBER(max_connections, 10000, 1, 10000000),
     NUMBER(backlog, 4096, 1, 65535),
@@ -68,22 +84,22 @@ static const field_t fields[] = {
     {"read_buffer_count", POWER, AT(read_buffer_count), 64, 8, 32768, .unit = NULL},
     BYTES(write_buffer_size, 16384, 1024, 64 << 20),
     BYTES64(write_queue_max, 1 << 20, 4096, UINT32_MAX),
-    SECONDS(connection_timeout, 30),
-    SECONDS(body_timeout, 300),
-    SECONDS(keepalive_timeout, 60),
-    SECONDS(write_timeout, 300),
-    RATE(min_receive_rate, 240),
-    RATE(min_send_rate, 240),
-    SECONDS(rate_grace, 5),
-    SECONDS(drain_timeout, 30),
+    SECONDS_OR_NEVER(connection_timeout, 30),
+    SECONDS_OR_NEVER(body_timeout, 300),
+    SECONDS_OR_NEVER(keepalive_timeout, 60),
+    SECONDS_OR_NEVER(write_timeout, 300),
+    RATE_OR_NEVER(min_receive_rate, 240),
+    RATE_OR_NEVER(min_send_rate, 240),
+    FROM_0("seconds", rate_grace, 5, SECONDS_MAX, "none"),
+    FROM_0("seconds", drain_timeout, 30, SECONDS_MAX, "at once"),
     BYTES(request_line_max, 8192, 64, 1 << 20),
     BYTES(headers_size_max, 32768, 64, 1 << 20),
     NUMBER(header_count_max, 100, 1, 1000),
-    BYTES64(body_size_max, 1 << 20, 0, SIZE_MAX / 4),
-    BYTES(chunk_extension_max, 4096, 0, 1 << 20),
-    BYTES(trailer_size_max, 8192, 0, 1 << 20),
+    BYTES64_FROM_0(body_size_max, 1 << 20, SIZE_MAX / 4, "no bodies"),
+    FROM_0("bytes", chunk_extension_max, 4096, 1 << 20, "none"),
+    FROM_0("bytes", trailer_size_max, 8192, 1 << 20, "none"),
     BYTES64(request_memory_max, 16 << 20, 4096, SIZE_MAX / 4),
-    NUMBER(keepalive_requests_max, 0, 0, UINT32_MAX),
+    OR_UNLIMITED(keepalive_requests_max, UVHTTP_NEVER, UVHTTP_NEVER - 1),
     NUMBER(iteration_requests_max, 128, 1, UINT32_MAX),
     SWITCH(half_close, false),
     SWITCH(install_signal_handlers, true),
@@ -92,14 +108,14 @@ static const field_t fields[] = {
     {"log_level", LEVEL, AT(performance.log_level), 0, 0, UVHTTP_LOG_LEVEL_NONE, .live = true},
     {"enable_statistics", BOOL, AT(performance.enable_statistics), true, 0, 1, .unit = NULL},
     NUMBER(worker_threads, 512, 1, 16384),
-    NUMBER(worker_threads_min, 0, 0, 16384),
+    FROM_0(NULL, worker_threads_min, 0, 16384, "none"),
     NUMBER(max_backlog, 10000, 1, 10000000),
-    SECONDS(worker_idle_timeout, 30),
-    NUMBER_OF("milliseconds", worker_warn_ms, 10000, 0, 86400000),
-    NUMBER_OF("milliseconds", handler_warn_ms, 100, 0, 86400000),
+    SECONDS_OR_NEVER(worker_idle_timeout, 30),
+    MS_OR_NEVER(worker_warn_ms, 10000),
+    MS_OR_NEVER(handler_warn_ms, 100),
     BYTES(coroutine_stack_size, 64 << 10, 16 << 10, 64 << 20),
     NUMBER(coroutines_max, 30000, 1, 10000000),
-    NUMBER_OF("milliseconds", drain_idle_ms, 1000, 0, 86400000),
+    FROM_0("milliseconds", drain_idle_ms, 1000, MS_MAX, "at once"),
     LIVE_TEXT(tls_certificate, NULL),
     LIVE_TEXT(tls_key, NULL),
     LIVE_TEXT(tls_ocsp, NULL),
@@ -114,20 +130,20 @@ static const field_t fields[] = {
     LIVE_SWITCH(tls_tickets, true),
     LIVE_NUMBER("seconds", tls_ticket_period, 43200, 1, 604800),
     LIVE_SWITCH(tls_kernel, false),
-    NUMBER_OF("milliseconds", worker_queue_timeout_ms, 10000, 0, 86400000),
-    NUMBER(worker_live_max, 0, 0, 16384),
+    MS_OR_NEVER(worker_queue_timeout_ms, 10000),
+    FROM_0(NULL, worker_live_max, 0, 16384, "half of worker_threads"),
     BYTES(spool_memory, 65536, 4096, 64 << 20),
-    BYTES64(spool_size_max, UINT64_C(16) << 30, 0, INT64_MAX),
+    BYTES64_FROM_0(spool_size_max, UINT64_C(16) << 30, INT64_MAX, "no files"),
     {"proxy_fields", PROXY_FIELDS, AT(proxy_fields), UVHTTP_PROXY_FOR, 1, UVHTTP__PROXY_FIELDS_ALL, .unit = NULL},
-    NUMBER(connections_per_address_max, 0, 0, 10000000),
-    NUMBER(descriptors_reserved, 512, 0, 1000000),
+    OR_UNLIMITED(connections_per_address_max, UVHTTP_NEVER, 10000000),
+    FROM_0(NULL, descriptors_reserved, 512, 1000000, "none"),
     SWITCH(raise_descriptor_limit, true),
     STARTUP_TEXT(spool_directory),
     {"tcp_congestion_control", TEXT, AT(tcp_congestion_control), 0, 0, 0, .unit = "system, or a name such as reno"},
     SWITCH(http2, true),
     NUMBER(http2_concurrent_streams_max, 100, 1, 32768),
     BYTES(http2_header_list_size_max, 32768, 1024, 1 << 20),
-    BYTES(http2_table_size_max, 4096, 0, 4096),
+    FROM_0("bytes", http2_table_size_max, 4096, 4096, "no table"),
     BYTES(http2_stream_window, 262144, 16384, 262144),
     BYTES(http2_connection_window, 1 << 20, 65535, 1 << 20),
     BYTES64(http2_connection_memory_max, 1 << 20, 65536, UINT32_MAX),
@@ -138,12 +154,12 @@ static const field_t fields[] = {
     {"admin_token", TEXT, AT(admin_token), 0, 0, 0, .unit = "text of at most 1023 bytes", .secret = true},
     LIVE_WORD(log_format, UVHTTP_LOG_FORMAT_TEXT, UVHTTP_LOG_FORMAT_TEXT, UVHTTP_LOG_FORMAT_JSON, "text or json",
               format_words),
-    NUMBER_OF("milliseconds", drain_grace_ms, 0, 0, 86400000),
+    FROM_0("milliseconds", drain_grace_ms, 0, MS_MAX, "none"),
     STARTUP_TEXT(pid_file),
     STARTUP_TEXT(user),
     STARTUP_TEXT(group),
     {"umask", TEXT, AT(umask), 0, 0, 0, .unit = "octal digits, 000..777"},
-    NUMBER(descriptor_limit, 0, 0, 1 << 30),
+    FROM_0(NULL, descriptor_limit, 0, 1 << 30, "as it was started"),
     NUMBER_OF("seconds", upgrade_timeout, 60, 1, 86400),
     SWITCH(trace, false),
     {"trace_ratio", RATIO, AT(trace_ratio), MILLION, 0, MILLION, .unit = NULL},
@@ -258,6 +274,7 @@ void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_siz
 }
 
 static bool in_range(const field_t *field, uint64_t value) {
+    if (field->never && value == UVHTTP_NEVER) return true;
     return value >= field->min && value <= field->max && (field->kind != POWER || (value & (value - 1)) == 0);
 }
 
@@ -268,8 +285,9 @@ static const char *expected(const field_t *field, char *text, size_t size) {
     if (field->kind == RATIO) return "0..1, such as 0.05";
     if (field->kind == LEVEL) return "debug, info, warn, error or none";
     if (field->kind == PROXY_FIELDS) return "one or more of for, proto and host, with commas between";
-    snprintf(text, size, "%" PRIu64 "..%" PRIu64 "%s%s%s", field->min, field->max,
-             field->kind == POWER ? ", a power of two" : "", field->unit ? " " : "", field->unit ? field->unit : "");
+    snprintf(text, size, "%" PRIu64 "..%" PRIu64 "%s%s%s%s%s", field->min, field->max,
+             field->kind == POWER ? ", a power of two" : "", field->unit ? " " : "", field->unit ? field->unit : "",
+             field->never ? " or " : "", field->never ? field->never : "");
     return text;
 }
 
@@ -277,9 +295,12 @@ static const char *expected(const field_t *field, char *text, size_t size) {
 
 static int refuse(const field_t *field, const char *name, const char *value, char *message, size_t size) {
     char range[UVHTTP__CONFIG_EXPECTED_SIZE], shown[UVHTTP__CONFIG_SHOWN_SIZE];
+    bool meant_never = field->never && strcmp(value, "0") == 0; /* up to 0.1 */
     if (message && size > 0)
-        snprintf(message, size, "%s is \"%s\": expected %s", name,
-                 field->secret ? SECRET : uvhttp__config_shown(value, shown), expected(field, range, sizeof range));
+        snprintf(message, size, "%s is \"%s\": expected %s%s%s%s", name,
+                 field->secret ? SECRET : uvhttp__config_shown(value, shown), expected(field, range, sizeof range),
+                 meant_never ? "; what 0 meant before 0.2 is " : "", meant_never ? field->never : "",
+                 meant_never ? " now (UVHTTP_NEVER in a program)" : "");
     return UVHTTP_E_CONFIG;
 }
 
@@ -352,12 +373,16 @@ static bool parse(const field_t *field, const char *text, uint64_t *value) {
     }
     if (field->kind == PROXY_FIELDS) return parse_proxy_fields(text, value);
     if (field->kind == RATIO) return parse_ratio(text, value);
+    if (field->never && strcasecmp(text, field->never) == 0) {
+        *value = UVHTTP_NEVER;
+        return true;
+    }
     if (*text < '0' || *text > '9') return false;        /* strtoull would take signs and spaces */
     if (text[0] == '0' && text[1] != '\0') return false; /* octal for some readers, decimal for others */
     char *end;
     errno = 0;
     *value = strtoull(text, &end, 10);
-    return errno == 0 && *end == '\0';
+    return errno == 0 && *end == '\0' && !(field->never && *value == UVHTTP_NEVER); /* there is a word for it */
 }
 
 static void print_value(const field_t *field, uint64_t value, char *text, size_t size) {
@@ -373,7 +398,11 @@ static void print_value(const field_t *field, uint64_t value, char *text, size_t
         case WORD: snprintf(text, size, "%s", field->words[value - field->min]); break;
         case PROXY_FIELDS: print_proxy_fields(value, text, size); break;
         case RATIO: print_ratio(value, text, size); break;
-        default: snprintf(text, size, "%" PRIu64, value); break;
+        default:
+            if (field->never && value == UVHTTP_NEVER)
+                snprintf(text, size, "%s", field->never);
+            else
+                snprintf(text, size, "%" PRIu64, value);
     }
 }
 
@@ -411,6 +440,10 @@ bool uvhttp__config_expects_nothing(size_t index) {
 
 const char *uvhttp__config_expected(size_t index, char *text) {
     return expected(&fields[index], text, UVHTTP__CONFIG_EXPECTED_SIZE);
+}
+
+const char *uvhttp__config_zero(size_t index) {
+    return index < FIELD_COUNT ? fields[index].zero : NULL;
 }
 
 const void *uvhttp__config_bytes(const uvhttp_server_config_t *config, size_t index, size_t *size) {

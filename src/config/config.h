@@ -29,6 +29,8 @@ bool uvhttp__config_applied(const uvhttp_server_config_t *config, const uvhttp_s
                             char text[UVHTTP__CONFIG_CHANGE_SIZE]);
 /* text: UVHTTP__CONFIG_EXPECTED_SIZE bytes, which need not be used. */
 const char *uvhttp__config_expected(size_t index, char *text);
+/* What 0 is for the index-th field: an amount ("none") or the default ("one per CPU"). NULL: it is no value of it. */
+const char *uvhttp__config_zero(size_t index);
 /* The value as text, or "***" for a secret that is set. text: UVHTTP__CONFIG_VALUE_SIZE bytes, which need not be used.
  */
 const char *uvhttp__config_value(const uvhttp_server_config_t *config, size_t index, char *text);

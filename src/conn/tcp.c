@@ -8,6 +8,7 @@
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
+#include "base/never.h"
 #include "base/sized.h"
 #include "conn/tcp_server.h"
 
@@ -154,11 +155,12 @@ static void on_sent(uvhttp__conn_t *conn) {
 /* A peer that takes what is queued for it is not idle. */
 static void on_timer(uvhttp__conn_t *conn) {
     uvhttp_tcp_server_t *server = server_of(conn);
-    if (server->config.idle_timeout == 0) {
+    uint32_t idle = conn->loop->tcp_server->options.idle_timeout;
+    if (idle == 0) {
         if (server->handlers.on_timer) server->handlers.on_timer(conn, server->user);
         return;
     }
-    uint64_t moved_ms = uvhttp__output_moved_ms(conn), idle_ms = (uint64_t)server->config.idle_timeout * 1000;
+    uint64_t moved_ms = uvhttp__output_moved_ms(conn), idle_ms = (uint64_t)idle * 1000;
     if ((conn->flags & UVHTTP__CONN_CHECKED) && uvhttp__conn_now_ms(conn) - moved_ms < idle_ms) {
         uvhttp__conn_timer_set(conn, moved_ms + idle_ms);
         return;
@@ -299,21 +301,32 @@ int uvhttp_tcp_peer(uvhttp_tcp_t *tcp, char *text, size_t size) {
 
 /* --- the server --- */
 
+#define SECONDS_MAX (86400 * 7)
+
 void uvhttp_tcp_config_init(uvhttp_tcp_config_t *config, size_t struct_size) {
     uvhttp_tcp_config_t defaults = {.struct_size = (uint32_t)struct_size,
                                     .max_connections = 10000,
                                     .backlog = 4096,
                                     .read_buffer_size = 16384,
                                     .read_buffer_count = 64,
+                                    .idle_timeout = UVHTTP_NEVER,
                                     .drain_timeout = 30,
                                     .write_high_watermark = 1 << 20,
                                     .write_queue_max = 64 << 20,
+                                    .min_send_rate = UVHTTP_NEVER,
                                     .rate_grace = 5,
                                     .install_signal_handlers = true,
                                     .raise_descriptor_limit = true,
-                                    .descriptors_reserved = 512};
+                                    .descriptors_reserved = 512,
+                                    .connections_per_address_max = UVHTTP_NEVER};
     memcpy(config, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
 }
+
+/* 0 is an amount or the default (RANGE), or it is refused: what has no limit is UVHTTP_NEVER (OR_NEVER). */
+#define RANGE(member, min, max)                                                                                        \
+    { #member, config->member, (min), (max), false }
+#define OR_NEVER(member, max)                                                                                          \
+    { #member, config->member, 1, (max), true }
 
 /* The program may have been compiled with an older, shorter structure: the rest gets its defaults. */
 static int take_config(const uvhttp_tcp_config_t *given, uvhttp_tcp_config_t *config) {
@@ -324,23 +337,28 @@ static int take_config(const uvhttp_tcp_config_t *given, uvhttp_tcp_config_t *co
     const struct {
         const char *name;
         uint64_t value, min, max;
-    } ranges[] = {{"io_threads", config->io_threads, 0, 1024},
-                  {"engine", (uint64_t)(unsigned)config->engine, 0, 2},
-                  {"max_connections", config->max_connections, 1, 10000000},
-                  {"connections_per_address_max", config->connections_per_address_max, 0, 10000000},
-                  {"descriptors_reserved", config->descriptors_reserved, 0, 1000000},
-                  {"backlog", config->backlog, 1, 65535},
-                  {"read_buffer_size", config->read_buffer_size, 1024, 1 << 20},
-                  {"read_buffer_count", config->read_buffer_count, 8, 32768},
-                  {"write_high_watermark", config->write_high_watermark, 1, UINT32_MAX},
-                  {"write_queue_max", config->write_queue_max, 1, UINT32_MAX},
-                  {"min_send_rate", config->min_send_rate, 0, 1 << 30},
-                  {"rate_grace", config->rate_grace, 0, 86400 * 7}};
+        bool or_never;
+    } ranges[] = {RANGE(io_threads, 0, 1024),
+                  {"engine", (uint64_t)(unsigned)config->engine, 0, 2, false},
+                  RANGE(max_connections, 1, 10000000),
+                  OR_NEVER(connections_per_address_max, 10000000),
+                  RANGE(descriptors_reserved, 0, 1000000),
+                  RANGE(backlog, 1, 65535),
+                  RANGE(read_buffer_size, 1024, 1 << 20),
+                  RANGE(read_buffer_count, 8, 32768),
+                  RANGE(write_high_watermark, 1, UINT32_MAX),
+                  RANGE(write_queue_max, 1, UINT32_MAX),
+                  OR_NEVER(idle_timeout, SECONDS_MAX),
+                  RANGE(drain_timeout, 0, SECONDS_MAX),
+                  OR_NEVER(min_send_rate, 1 << 30),
+                  RANGE(rate_grace, 0, SECONDS_MAX)};
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
         if (ranges[i].value >= ranges[i].min && ranges[i].value <= ranges[i].max) continue;
-        UVHTTP_LOG_ERROR("tcp: config: %s is %llu, allowed are %llu..%llu", ranges[i].name,
+        if (ranges[i].or_never && ranges[i].value == UVHTTP_NEVER) continue;
+        UVHTTP_LOG_ERROR("tcp: config: %s is %llu, allowed are %llu..%llu%s%s", ranges[i].name,
                          (unsigned long long)ranges[i].value, (unsigned long long)ranges[i].min,
-                         (unsigned long long)ranges[i].max);
+                         (unsigned long long)ranges[i].max, ranges[i].or_never ? ", or UVHTTP_NEVER" : "",
+                         ranges[i].or_never && ranges[i].value == 0 ? ", which 0 meant before 0.2" : "");
         return UVHTTP_E_CONFIG;
     }
     if (config->read_buffer_count & (config->read_buffer_count - 1)) {
@@ -378,16 +396,16 @@ uvhttp_tcp_server_t *uvhttp_tcp_server_new(const uvhttp_tcp_config_t *config, co
         .engine = choose_engine(server->config.engine),
         .io_threads = server->config.io_threads,
         .max_connections = server->config.max_connections,
-        .connections_per_address_max = server->config.connections_per_address_max,
+        .connections_per_address_max = uvhttp__or_none(server->config.connections_per_address_max),
         .descriptors_reserved = server->config.descriptors_reserved,
         .raise_descriptor_limit = server->config.raise_descriptor_limit,
         .backlog = server->config.backlog,
         .read_buffer_size = server->config.read_buffer_size,
         .read_buffer_count = server->config.read_buffer_count,
         .drain_timeout = server->config.drain_timeout,
-        .idle_timeout = server->config.idle_timeout,
-        .output = {server->config.min_send_rate, server->config.rate_grace, 0},
-        .finish = {server->config.min_send_rate, server->config.rate_grace, CLOSE_WRITE_SECONDS},
+        .idle_timeout = uvhttp__or_none(server->config.idle_timeout),
+        .output = {uvhttp__or_none(server->config.min_send_rate), server->config.rate_grace, 0},
+        .finish = {uvhttp__or_none(server->config.min_send_rate), server->config.rate_grace, CLOSE_WRITE_SECONDS},
         .write_high_watermark = server->config.write_high_watermark,
         .write_queue_max = server->config.write_queue_max,
         .install_signal_handlers = server->config.install_signal_handlers,
@@ -421,6 +439,7 @@ int uvhttp__tcp_server_listen_filter(uvhttp_tcp_server_t *server, const char *ad
     int status = uvhttp__tcp_server_listen(server->tcp_server, address, filter, port);
     if (status == UVHTTP_E_STATE) return refuse(server, status, "listen: not after the server has started to run");
     if (status == UVHTTP_E_NOMEM) return refuse(server, status, "listen: out of memory");
+    if (status == UVHTTP_OK && server->tcp_server->uv) uvhttp__tcp_server_enter_ready(server->tcp_server);
     return logged(server, status);
 }
 
@@ -448,6 +467,11 @@ int uvhttp_tcp_server_stop(uvhttp_tcp_server_t *server) {
 void uvhttp_tcp_server_on_stopped(uvhttp_tcp_server_t *server, void (*on_stopped)(void *user), void *user) {
     server->tcp_server->on_stopped = on_stopped;
     server->tcp_server->on_stopped_arg = user;
+}
+
+void uvhttp_tcp_server_on_ready(uvhttp_tcp_server_t *server, void (*on_ready)(void *user), void *user) {
+    server->tcp_server->on_ready = on_ready;
+    server->tcp_server->on_ready_arg = user;
 }
 
 void uvhttp_tcp_server_free(uvhttp_tcp_server_t *server) {

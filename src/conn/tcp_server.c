@@ -90,6 +90,7 @@ int uvhttp__tcp_server_new(const uvhttp__tcp_server_options_t *options, uvhttp__
         return status;
     }
     pthread_mutex_init(&made->stop_lock, NULL);
+    pthread_cond_init(&made->gate, NULL);
     *tcp_server = made;
     return UVHTTP_OK;
 }
@@ -228,13 +229,12 @@ static void loops_end(uvhttp__tcp_server_t *tcp_server) {
     pthread_mutex_unlock(&tcp_server->stop_lock);
 }
 
-/* All loops run, or are about to. */
-static void enter_ready(uvhttp__tcp_server_t *tcp_server) {
+void uvhttp__tcp_server_enter_ready(uvhttp__tcp_server_t *tcp_server) {
     pthread_mutex_lock(&tcp_server->stop_lock);
-    bool ready = tcp_server->stop_level == 0;
+    bool ready = atomic_load(&tcp_server->state) == UVHTTP__STATE_STARTING;
     if (ready) enter(tcp_server, UVHTTP__STATE_READY);
     pthread_mutex_unlock(&tcp_server->stop_lock);
-    if (ready && tcp_server->on_running) tcp_server->on_running(tcp_server->on_state_arg);
+    if (ready && tcp_server->on_ready) tcp_server->on_ready(tcp_server->on_ready_arg);
 }
 
 void uvhttp__tcp_server_stop(uvhttp__tcp_server_t *tcp_server) {
@@ -267,7 +267,22 @@ static void on_signal(int signal_number, void *arg) {
     pthread_mutex_unlock(&tcp_server->stop_lock);
 }
 
-/* --- workers --- */
+/* --- the gate: threads exist before the server is ready, and their loops iterate after that --- */
+
+static void open_gate(uvhttp__tcp_server_t *tcp_server) {
+    pthread_mutex_lock(&tcp_server->stop_lock);
+    tcp_server->gate_open = true;
+    pthread_cond_broadcast(&tcp_server->gate);
+    pthread_mutex_unlock(&tcp_server->stop_lock);
+}
+
+static void wait_for_gate(uvhttp__tcp_server_t *tcp_server) {
+    pthread_mutex_lock(&tcp_server->stop_lock);
+    while (!tcp_server->gate_open) pthread_cond_wait(&tcp_server->gate, &tcp_server->stop_lock);
+    pthread_mutex_unlock(&tcp_server->stop_lock);
+}
+
+/* --- loops --- */
 
 /* One loop cannot serve any more: clients would be spread over it all the same. The server ends, and says so. */
 static void on_loop_failed(uvhttp__loop_t *io, void *arg) {
@@ -351,6 +366,12 @@ static void *loop_run(void *arg) {
 
 /* --- running on threads of our own --- */
 
+static void *thread_main(void *arg) {
+    uvhttp__tcp_loop_t *loop = arg;
+    wait_for_gate(loop->tcp_server);
+    return loop_run(loop);
+}
+
 static void free_loops(uvhttp__tcp_server_t *tcp_server) {
     for (uint32_t i = 0; i < tcp_server->loop_count; i++) {
         uvhttp__tcp_loop_t *loop = &tcp_server->loops[i];
@@ -394,34 +415,38 @@ static uint32_t start_threads(uvhttp__tcp_server_t *tcp_server) {
     uint32_t running = 1;
     for (; running < tcp_server->loop_count; running++) {
         uvhttp__tcp_loop_t *loop = &tcp_server->loops[running];
-        if (!uvhttp__thread_start(&loop->thread, loop_run, loop)) break;
+        if (!uvhttp__thread_start(&loop->thread, thread_main, loop)) break;
     }
     return running;
 }
 
-int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_ready)(void *arg), void *arg) {
+/* Loops that exist have listeners: they iterate once more to close them. */
+static void abandon_loops(uvhttp__tcp_server_t *tcp_server) {
+    for (uint32_t i = 0; i < tcp_server->loop_count; i++) {
+        if (!tcp_server->loops[i].io) continue;
+        uvhttp__loop_post(tcp_server->loops[i].io, &tcp_server->loops[i].cut_post);
+        loop_run(&tcp_server->loops[i]);
+    }
+    if (tcp_server->loops[0].io) uvhttp__loop_signals_stop(tcp_server->loops[0].io);
+    free_loops(tcp_server);
+    close_sockets(tcp_server); /* clients must not wait for a server that will not come */
+    tcp_server->running = false;
+    tcp_server->finished = true;
+    enter(tcp_server, UVHTTP__STATE_STOPPED);
+}
+
+/* What can fail comes first, then the server is ready, then its loops accept. Clients wait in the backlog until then.
+ */
+int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_made)(void *arg), void *arg) {
     if (tcp_server->running || tcp_server->finished || tcp_server->uv) return UVHTTP_E_STATE;
     tcp_server->running = true;
     int status = make_loops(tcp_server);
     if (status != UVHTTP_OK) {
-        /* Loops that exist have listeners: they iterate once more to close them. */
-        for (uint32_t i = 0; i < tcp_server->loop_count; i++) {
-            if (!tcp_server->loops[i].io) continue;
-            uvhttp__loop_post(tcp_server->loops[i].io, &tcp_server->loops[i].cut_post);
-            loop_run(&tcp_server->loops[i]);
-        }
-        if (tcp_server->loops[0].io) uvhttp__loop_signals_stop(tcp_server->loops[0].io);
-        free_loops(tcp_server);
-        close_sockets(tcp_server); /* clients must not wait for a server that will not come */
-        tcp_server->running = false;
-        tcp_server->finished = true;
-        enter(tcp_server, UVHTTP__STATE_STOPPED);
+        abandon_loops(tcp_server);
         return status;
     }
     uvhttp__tcp_server_fit_descriptors(tcp_server, tcp_server->options.raise_descriptor_limit);
-    if (on_ready) on_ready(arg);
-    uvhttp__log_writer_open(); /* loops that log must not wait */
-    loops_begin(tcp_server);
+    if (on_made) on_made(arg);
     uint32_t threads = start_threads(tcp_server);
     if (threads < tcp_server->loop_count) {
         snprintf(tcp_server->error, sizeof tcp_server->error, "thread %u cannot be started", threads);
@@ -429,7 +454,11 @@ int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_ready)(vo
         request_stop(tcp_server, 2);
     }
     uvhttp__liveness_start(tcp_server);
-    enter_ready(tcp_server);
+    loops_begin(tcp_server);
+    current_loop = tcp_server->loops[0].io;
+    uvhttp__tcp_server_enter_ready(tcp_server);
+    uvhttp__log_writer_open(); /* loops that log must not wait; what the start writes needs no thread for it */
+    open_gate(tcp_server);
     loop_run(&tcp_server->loops[0]);
     for (uint32_t i = 1; i < tcp_server->loop_count; i++) {
         if (i < threads)
@@ -464,7 +493,6 @@ int uvhttp__tcp_server_attach(uvhttp__tcp_server_t *tcp_server, struct uv_loop_s
         attached_add(tcp_server);
         uvhttp__tcp_loop_enter(&tcp_server->loops[0]);
         loops_begin(tcp_server);
-        enter_ready(tcp_server);
         return UVHTTP_OK;
     }
     /* An existing loop has handles in the application's loop, which use the server until they have closed: host_free
@@ -489,6 +517,7 @@ static void tcp_server_delete(void *arg) {
     uvhttp__free(tcp_server->fds);
     uvhttp__free(tcp_server->endpoints);
     uvhttp__free_aligned(tcp_server->loops);
+    pthread_cond_destroy(&tcp_server->gate);
     pthread_mutex_destroy(&tcp_server->stop_lock);
     uvhttp__free(tcp_server);
 }

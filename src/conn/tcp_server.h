@@ -193,6 +193,8 @@ struct uvhttp__tcp_server {
     bool passed_on;            /* another process has the listening sockets, too; before the loops are asked to drain */
     bool signalled;            /* under stop_lock: a signal has asked for a stop */
     int failure;               /* under stop_lock: UVHTTP_E_IO once a loop's backend has failed, which error tells */
+    bool gate_open;            /* under stop_lock: the loops iterate */
+    pthread_cond_t gate;       /* gate_open has become true */
     atomic_int state;          /* uvhttp__state_t; written under stop_lock, except for the last */
     atomic_bool stopping;      /* a loop has begun to drain */
     struct uv_loop_s *uv;      /* attached to, or NULL */
@@ -208,8 +210,11 @@ struct uvhttp__tcp_server {
     void *on_upgrade_arg;
     /* May be NULL. The state has changed. Under stop_lock, except for STOPPED: it must not block. */
     void (*on_state)(void *arg, uvhttp__state_t state);
-    void (*on_running)(void *arg); /* may be NULL. It is ready, and nothing is locked */
     void *on_state_arg;
+    /* May be NULL. The state is READY, nothing is locked, and no loop has accepted a connection. On the thread of the
+     * first loop. */
+    void (*on_ready)(void *arg);
+    void *on_ready_arg;
     uvhttp__inherited_t inherited; /* from the process that this one replaces */
     uvhttp__liveness_t liveness;
     char error[256];
@@ -228,8 +233,11 @@ int uvhttp__tcp_server_attach(uvhttp__tcp_server_t *tcp_server, struct uv_loop_s
 /* filter: NULL for none; copied, and released by uvhttp__tcp_server_free, if 0 is returned. */
 int uvhttp__tcp_server_listen(uvhttp__tcp_server_t *tcp_server, const char *address,
                               const uvhttp__conn_filter_t *filter, uint16_t *port);
-/* on_ready(arg) is called when all loops exist and before they run: engine and addresses are known then. */
-int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_ready)(void *arg), void *arg);
+/* on_made(arg), unless NULL, is called when all loops exist: the engine is known then. Threads can still fail. */
+int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_made)(void *arg), void *arg);
+/* Nothing of the start can fail any more: a server that is starting, and was not asked to stop, is READY. Otherwise
+ * nothing happens. Attached servers: after a listen, on the loop's thread. */
+void uvhttp__tcp_server_enter_ready(uvhttp__tcp_server_t *tcp_server);
 void uvhttp__tcp_server_stop(uvhttp__tcp_server_t *tcp_server); /* any thread */
 /* Another process accepts on the same sockets: drains without a grace period, and leaves the backlog to it. Any thread.
  */

@@ -1,14 +1,16 @@
 /* Owns: the time of an exchange: the client's for its body, and the application's for its response. */
 #include "exchange/deadline.h"
 
+#include "base/never.h"
+
 /* What the client has to send. */
 static uvhttp__rate_limits_t rate_limits(const uvhttp__exchange_t *exchange) {
     const uvhttp_server_config_t *config = &exchange->loop->service->config;
     const uvhttp_route_t *route = exchange->cursor.route;
     uint32_t timeout = route ? route->options.body_timeout : 0;
     if (timeout == 0) timeout = config->body_timeout;
-    if (timeout == UVHTTP_NEVER) timeout = 0; /* a route's: no limit */
-    return (uvhttp__rate_limits_t){config->min_receive_rate, config->rate_grace, timeout};
+    return (uvhttp__rate_limits_t){exchange->loop->service->times.min_receive_rate, config->rate_grace,
+                                   uvhttp__or_none(timeout)};
 }
 
 void uvhttp__exchange_start_rate(uvhttp__exchange_t *exchange) {

@@ -19,10 +19,17 @@
 typedef struct uvhttp__protocol uvhttp__protocol_t;
 typedef struct uvhttp__exchange uvhttp__exchange_t;
 
+/* What a client has to keep to; 0: none. */
+typedef struct uvhttp__times {
+    uint32_t connection_timeout, keepalive_timeout; /* seconds */
+    uint32_t min_receive_rate;                      /* bytes per second */
+} uvhttp__times_t;
+
 /* Of a server; the first member of it. What is not atomic does not change once the loops run. */
 typedef struct uvhttp__service {
     uvhttp_server_config_t config;
     uvhttp__head_limits_t head_limits; /* the same of `config` */
+    uvhttp__times_t times;             /* the same */
     uvhttp__router_t *router;
     bool has_websocket;       /* a route of it */
     bool traced;              /* requests are traced or timed (message.h, uvhttp__trace_record_t) */

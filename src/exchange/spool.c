@@ -210,7 +210,7 @@ static int flush(uvhttp__spool_t *spool) {
     spool->writing = true;
     uvhttp__loop_t *loop = spool->port->loop;
     uint32_t ms = spool->service->config.worker_queue_timeout_ms;
-    if (ms > 0) uvhttp__timer_set_after(&loop->wheel, &spool->patience, loop->now_ns, ms);
+    if (ms != UVHTTP_NEVER) uvhttp__timer_set_after(&loop->wheel, &spool->patience, loop->now_ns, ms);
     (void)uvhttp_request_pause_body(&spool->exchange->request);
     return UVHTTP_OK;
 }

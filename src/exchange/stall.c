@@ -15,7 +15,7 @@
 
 void uvhttp__stall_open(uvhttp__http_loop_t *loop) {
     uint32_t ms = loop->service->config.handler_warn_ms;
-    loop->look_ns = loop->warn_ns = ms ? ms * UINT64_C(1000000) : UINT64_MAX;
+    loop->look_ns = loop->warn_ns = ms == UVHTTP_NEVER ? UINT64_MAX : ms * UINT64_C(1000000);
 }
 
 /* Whether `interval_s` has passed since *said_s, which then becomes now. */

@@ -266,7 +266,7 @@ static void call_handler(uvhttp__exchange_t *exchange) {
     if (!uvhttp__exchange_spool(exchange)) uvhttp__pull_open(&call->pull, exchange, on_piece);
     uint32_t patience_ms = loop->service->config.worker_queue_timeout_ms;
     uvhttp__loop_t *io = loop->tcp->io;
-    if (patience_ms > 0) uvhttp__timer_set_after(&io->wheel, &call->deadline, io->now_ns, patience_ms);
+    if (patience_ms != UVHTTP_NEVER) uvhttp__timer_set_after(&io->wheel, &call->deadline, io->now_ns, patience_ms);
     uvhttp__list_push_back(&loop->calls, &call->link);
     loop->has_calls = true;
     exchange->call = call;

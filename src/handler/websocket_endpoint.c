@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/chars.h"
+#include "base/never.h"
 #include "base/str.h"
 #include "handler/websocket.h"
 
@@ -113,15 +114,11 @@ static void fill_in(uvhttp_ws_options_t *options, bool in_pieces) {
     options->subscriptions_max = or_default(options->subscriptions_max, 1000000);
 }
 
-static uint32_t or_none(uint32_t value) {
-    return value == UVHTTP_NEVER ? 0 : value;
-}
-
 static uvhttp__rate_limits_t limits_of(const uvhttp_ws_options_t *options) {
     bool none = options->rate_grace == UVHTTP_NEVER;
-    return (uvhttp__rate_limits_t){.rate = none ? 0 : or_none(options->min_send_rate),
-                                   .grace = or_none(options->rate_grace),
-                                   .timeout = or_none(options->idle_timeout)};
+    return (uvhttp__rate_limits_t){.rate = none ? 0 : uvhttp__or_none(options->min_send_rate),
+                                   .grace = uvhttp__or_none(options->rate_grace),
+                                   .timeout = uvhttp__or_none(options->idle_timeout)};
 }
 
 /* Bytes of a copy: the pointers with the NULL at the end, then the strings. */

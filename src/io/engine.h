@@ -66,10 +66,6 @@ static inline bool uvhttp__iteration_pending(const uvhttp__loop_t *loop) {
            !uvhttp__mpsc_empty(&loop->posts);
 }
 
-/* A guest's timer for the wheel, on the embedding loop. Deadlines move away with every request: the timer then fires
- * early, once, and is set again. Only a deadline earlier than the current one restarts it immediately. */
-void uvhttp__guest_arm_timer(uvhttp__loop_t *loop, uv_timer_t *timer, uv_timer_cb on_timer);
-
 /* Bytes arrived: delivers or keeps them. Returns false when the stream should stop reading (too much is kept). */
 bool uvhttp__stream_received(uvhttp__stream_t *stream, const char *data, size_t size);
 /* Whether something follows the last byte of the queue: on_sent or FIN. */

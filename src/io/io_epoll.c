@@ -1,6 +1,7 @@
-/* Owns: streams and listeners on epoll: one set per loop, whose events point at streams and listeners, so that a socket
- * costs no memory of ours. Sockets are read and written here. A keep-alive request costs one recv and one send, and
- * does not change the interest in a socket. The loops that drive it are in io_epoll_loop.c. May include: base, obs, io.
+/* Owns: streams and listeners on epoll, and the end of a loop: one set per loop, whose events point at streams and
+ * listeners, so that a socket costs no memory of ours. Sockets are read and written here. A keep-alive request costs
+ * one recv and one send, and does not change the interest in a socket. The loops that drive it are in io_epoll_loop.c
+ * and uv_embed_epoll.c. May include: base, obs, io.
  *
  * An event is one of a batch: an earlier event may have closed or changed its stream. A stream lives until the end of
  * the iteration in which it is closed, so its states and flags tell whether the event still counts. */
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/hot_path.h"
 
 enum {
@@ -307,4 +309,27 @@ UVHTTP__HOT void uvhttp__epoll_drain(uvhttp__epoll_t *epoll) {
         }
     }
     set->count = 0;
+}
+
+/* --- refusals --- */
+
+/* A signal is not a refusal. */
+void uvhttp__epoll_look_at_refusal(uvhttp__epoll_t *epoll) {
+    int error = epoll->loop.waited->error;
+    if (error == 0 || error == EINTR)
+        uvhttp__refusals_end(&epoll->refusals);
+    else if (uvhttp__refusals_add(&epoll->refusals, &epoll->loop, "epoll_wait", error) && !epoll->loop.failure)
+        uvhttp__loop_fail(&epoll->loop, "epoll_wait", error);
+}
+
+/* --- the end --- */
+
+void uvhttp__epoll_free(uvhttp__epoll_t *epoll) {
+    bool unused = uvhttp__inner_close(&epoll->inner);
+    uvhttp__fd_set_close(&epoll->loop);
+    if (epoll->wake_fd >= 0) close(epoll->wake_fd);
+    if (epoll->timer_fd >= 0) close(epoll->timer_fd);
+    uvhttp__free(epoll->receive_buffer);
+    uvhttp__loop_deinit(&epoll->loop);
+    if (unused) uvhttp__free(epoll); /* else the application's handles point at it */
 }

@@ -1,4 +1,4 @@
-/* Owns: what the two files of the epoll engine share. May include: io. */
+/* Owns: what the files of the epoll engine share. May include: io. */
 #ifndef UVHTTP_SRC_IO_IO_EPOLL_H
 #define UVHTTP_SRC_IO_IO_EPOLL_H
 
@@ -46,5 +46,9 @@ void uvhttp__epoll_listener_update(uvhttp__listener_t *listener);
 
 /* Handles the events of the loop's set. In an iteration. */
 void uvhttp__epoll_drain(uvhttp__epoll_t *epoll);
+/* The wait was refused, or refusals have ended: the loop fails if epoll_wait(2) continues to refuse. */
+void uvhttp__epoll_look_at_refusal(uvhttp__epoll_t *epoll);
+/* Frees a loop without handles of its own in the application's loop; also one that was made in part. */
+void uvhttp__epoll_free(uvhttp__epoll_t *epoll);
 
 #endif

@@ -1,6 +1,6 @@
-/* Owns: loops of the epoll engine. They drive the epoll set of io_epoll.c in one of two ways. The outer loop of a
- * thread of our own contains a libuv loop for the application's handles. A guest of the application's libuv loop has
- * the set polled as one descriptor. May include: base, obs, io. */
+/* Owns: loops of the epoll engine. They drive the epoll set of io_epoll.c as the outer loop of a thread of our own,
+ * which contains a libuv loop for the application's handles. uv_embed_epoll.c has it driven by the application's loop.
+ * May include: base, obs, io. */
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
@@ -13,94 +13,10 @@
 #include "base/alloc.h"
 #include "base/hot_path.h"
 #include "io/io_epoll.h"
+#include "io/uv_embed.h"
 
-enum {
-    RECEIVE_SIZE_MIN = 64 * 1024, /* one buffer serves the whole loop: there is no point in a small one */
-    HANDLE_COUNT = 4,             /* handles of a guest that are closed with it */
-};
-
-/* --- refusals --- */
-
-/* Whether epoll_wait(2) continues to refuse. A signal is not a refusal. */
-static void look_at_refusal(uvhttp__epoll_t *epoll) {
-    int error = epoll->loop.waited->error;
-    if (error == 0 || error == EINTR)
-        uvhttp__refusals_end(&epoll->refusals);
-    else if (uvhttp__refusals_add(&epoll->refusals, &epoll->loop, "epoll_wait", error) && !epoll->loop.failure)
-        uvhttp__loop_fail(&epoll->loop, "epoll_wait", error);
-}
-
-/* --- guest of the application's loop --- */
-
-/* One iteration of the embedding loop is one iteration here. It starts with the first of our callbacks after polling,
- * and ends in uv_prepare: after all polling, check, timer and idle handles of the application. */
-static void guest_enter(uvhttp__epoll_t *epoll) {
-    if (epoll->in_iteration) return;
-    epoll->in_iteration = true;
-    uvhttp__iteration_begin(&epoll->loop);
-}
-
-static void guest_leave(uvhttp__epoll_t *epoll) {
-    guest_enter(epoll);
-    uvhttp__iteration_settle(&epoll->loop);
-    uvhttp__iteration_end(&epoll->loop);
-    epoll->in_iteration = false;
-}
-
-static void guest_on_timer(uv_timer_t *timer) {
-    uvhttp__epoll_t *epoll = timer->data;
-    epoll->loop.timer_tick = UINT64_MAX;
-    guest_enter(epoll); /* the end of the iteration, in the next uv_prepare, checks the wheel */
-}
-
-static void guest_idle(uv_idle_t *idle) {
-    (void)idle; /* that it is active is what counts: libuv polls without waiting */
-}
-
-static void guest_check(uv_check_t *check) {
-    guest_enter(check->data);
-}
-
-static void guest_prepare(uv_prepare_t *prepare) {
-    uvhttp__epoll_t *epoll = prepare->data;
-    guest_leave(epoll);
-    if (epoll->freeing) return; /* the handles are closing: nothing may be started again */
-    uvhttp__guest_arm_timer(&epoll->loop, &epoll->timer, guest_on_timer);
-    if (uvhttp__iteration_pending(&epoll->loop)) {
-        uv_idle_start(&epoll->idle, guest_idle);
-    } else {
-        uv_idle_stop(&epoll->idle);
-    }
-}
-
-static void guest_on_readable(void *arg) {
-    uvhttp__epoll_t *epoll = arg;
-    guest_enter(epoll);
-    uvhttp__fd_set_poll(epoll->loop.waited, 0);
-    if (__builtin_expect(epoll->refusals.count > 0 || epoll->loop.waited->error, 0)) look_at_refusal(epoll);
-    uvhttp__epoll_drain(epoll);
-}
-
-/* Only uvhttp__fd_set_watch_by_uv can fail: it comes first, so that there is nothing to unwind. */
-static int guest_start(uvhttp__epoll_t *epoll, uv_loop_t *embedding) {
-    epoll->loop.uv = embedding;
-    int status = uvhttp__fd_set_watch_by_uv(epoll->loop.waited, guest_on_readable, epoll);
-    if (status != UVHTTP_OK) return status;
-    uv_prepare_init(embedding, &epoll->prepare);
-    uv_check_init(embedding, &epoll->check);
-    uv_idle_init(embedding, &epoll->idle);
-    uv_timer_init(embedding, &epoll->timer);
-    epoll->prepare.data = epoll->check.data = epoll->idle.data = epoll->timer.data = epoll;
-    uv_prepare_start(&epoll->prepare, guest_prepare);
-    uv_check_start(&epoll->check, guest_check);
-    /* Only the prepare handle keeps the embedding loop alive, until uvhttp__loop_free: no other handle needs a
-     * reference. */
-    uv_unref((uv_handle_t *)&epoll->check);
-    uv_unref((uv_handle_t *)&epoll->idle);
-    uv_unref((uv_handle_t *)&epoll->timer);
-    epoll->handles_open = HANDLE_COUNT;
-    return UVHTTP_OK;
-}
+/* One buffer serves the whole loop: there is no point in a small one. */
+#define RECEIVE_SIZE_MIN (64 * 1024)
 
 /* --- a loop of our own --- */
 
@@ -160,7 +76,7 @@ UVHTTP__HOT static void loop_run(uvhttp__loop_t *loop) {
         if (loop->stopping && !uvhttp__iteration_pending(loop)) break;
         uvhttp__fd_set_poll(loop->waited, timeout_ms);
         if (__builtin_expect(epoll->refusals.count > 0 || loop->waited->error, 0)) {
-            look_at_refusal(epoll);
+            uvhttp__epoll_look_at_refusal(epoll);
             wait_otherwise(epoll);
         }
         uvhttp__iteration_begin(loop);
@@ -184,16 +100,6 @@ static void wake(uvhttp__loop_t *loop) {
     (void)!write(uvhttp__epoll_of(loop)->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
 }
 
-static void epoll_release(uvhttp__epoll_t *epoll) {
-    bool unused = uvhttp__inner_close(&epoll->inner);
-    uvhttp__fd_set_close(&epoll->loop);
-    if (epoll->wake_fd >= 0) close(epoll->wake_fd);
-    if (epoll->timer_fd >= 0) close(epoll->timer_fd);
-    uvhttp__free(epoll->receive_buffer);
-    uvhttp__loop_deinit(&epoll->loop);
-    if (unused) uvhttp__free(epoll); /* else the application's handles point at it */
-}
-
 static int wake_open(uvhttp__epoll_t *epoll) {
     epoll->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (epoll->wake_fd < 0) return UVHTTP_E_NO_DESCRIPTORS;
@@ -215,40 +121,24 @@ static int loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop
     epoll->receive_buffer = uvhttp__malloc(epoll->receive_size);
     status = epoll->receive_buffer ? uvhttp__fd_set_new(&epoll->loop) : UVHTTP_E_NOMEM;
     if (status == UVHTTP_OK) status = wake_open(epoll);
-    if (status == UVHTTP_OK) status = options->embedding ? guest_start(epoll, options->embedding) : own_start(epoll);
+    if (status == UVHTTP_OK)
+        status = options->embedding ? uvhttp__uv_embed_epoll_start(epoll, options->embedding) : own_start(epoll);
     if (status != UVHTTP_OK) {
-        epoll_release(epoll);
+        uvhttp__epoll_free(epoll);
         return status;
     }
     *loop = &epoll->loop;
     return UVHTTP_OK;
 }
 
-static void guest_on_closed(uv_handle_t *handle) {
-    uvhttp__epoll_t *epoll = handle->data;
-    if (--epoll->handles_open > 0) return;
-    guest_leave(epoll);
-    uvhttp__loop_run_posts(&epoll->loop); /* messages posted by this iteration's messages */
-    void (*on_freed)(void *) = epoll->on_freed;
-    void *arg = epoll->freed_arg;
-    epoll_release(epoll);
-    if (on_freed) on_freed(arg);
-}
-
 static void loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg) {
     uvhttp__epoll_t *epoll = uvhttp__epoll_of(loop);
     assert(loop->stream_count == 0 && uvhttp__list_empty(&loop->listeners) && !epoll->freeing);
     if (loop->is_guest) {
-        epoll->freeing = true;
-        epoll->on_freed = on_freed;
-        epoll->freed_arg = arg;
-        uv_close((uv_handle_t *)&epoll->prepare, guest_on_closed);
-        uv_close((uv_handle_t *)&epoll->check, guest_on_closed);
-        uv_close((uv_handle_t *)&epoll->idle, guest_on_closed);
-        uv_close((uv_handle_t *)&epoll->timer, guest_on_closed);
+        uvhttp__uv_embed_epoll_free(epoll, on_freed, arg);
         return;
     }
-    epoll_release(epoll);
+    uvhttp__epoll_free(epoll);
     if (on_freed) on_freed(arg);
 }
 

@@ -1,21 +1,9 @@
-/* Owns: what wakes a loop for a deadline: a guest's timer for the wheel, and a timerfd, finer than a millisecond, that
- * the loop polls. May include: base, io. */
+/* Owns: what wakes a loop for a deadline between two milliseconds: a timerfd that it polls. May include: base, io. */
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "io/engine.h"
-
-void uvhttp__guest_arm_timer(uvhttp__loop_t *loop, uv_timer_t *timer, uv_timer_cb on_timer) {
-    uint64_t next = 0;
-    uv_update_time(
-        loop->uv); /* the embedding loop measures its wait from here, and the iteration may have lasted long */
-    if (!uvhttp__wheel_next(&loop->wheel, &next) || next >= loop->timer_tick) return;
-    loop->timer_tick = next;
-    uint64_t next_ms = (next + UVHTTP__TICKS_PER_MS - 1) / UVHTTP__TICKS_PER_MS;
-    uint64_t now_ms = uv_now(loop->uv); /* of the same clock */
-    uv_timer_start(timer, on_timer, next_ms > now_ms ? next_ms - now_ms : 0, 0);
-}
 
 struct uvhttp__fine_timer {
     uvhttp__fd_watcher_t *watcher;

@@ -135,4 +135,28 @@ void uvhttp__uring_collect(uvhttp__uring_t *uring);
 void uvhttp__uring_close_directly(uvhttp__stream_t *stream);
 void uvhttp__uring_arm_wake(uvhttp__uring_t *uring);
 
+/* --- io_uring_end.c --- */
+
+/* How often a loop whose ring has failed looks at its timers. */
+#define UVHTTP__URING_FAILED_WAIT_MS 10
+
+/* The use of the ring ends: nothing is submitted and no completion is looked at any more. */
+void uvhttp__uring_fail(uvhttp__uring_t *uring);
+/* Frees a loop without handles of its own in the application's loop; also one that was made in part. */
+void uvhttp__uring_free(uvhttp__uring_t *uring);
+
+/* --- what its loops share --- */
+
+/* The start of a loop iteration. */
+static inline void uvhttp__uring_iterate(uvhttp__uring_t *uring) {
+    uvhttp__uring_collect(uring);
+    if (__builtin_expect(uring->fatal && !uring->failed, 0)) uvhttp__uring_fail(uring);
+}
+
+/* What is due and needs no ring. */
+static inline bool uvhttp__uring_pending_without_ring(const uvhttp__loop_t *loop) {
+    return !uvhttp__list_empty(&loop->ready) || !uvhttp__list_empty(&loop->closed) ||
+           !uvhttp__list_empty(&loop->closed_listeners) || !uvhttp__mpsc_empty(&loop->posts);
+}
+
 #endif

@@ -178,7 +178,7 @@ static NOINLINE size_t keep_or_refuse(uvhttp__session_t *session, const char *da
             /* From the first byte on the whole head is due. */
             if (!session->writing) {
                 uvhttp__conn_timer_stop(&session->conn);
-                uvhttp__session_set_deadline(session, uvhttp__session_config(session)->connection_timeout);
+                uvhttp__session_set_deadline(session, uvhttp__session_times(session)->connection_timeout);
             }
             return size;
         }

@@ -167,7 +167,7 @@ void uvhttp__session_on_open(uvhttp__conn_t *conn) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
     memset((char *)session + sizeof session->conn, 0, sizeof *session - sizeof session->conn);
     uvhttp__conn_idle(conn);
-    uvhttp__session_set_deadline(session, uvhttp__session_config(session)->connection_timeout);
+    uvhttp__session_set_deadline(session, uvhttp__session_times(session)->connection_timeout);
 }
 
 /* Nothing of a request has come. */
@@ -229,7 +229,7 @@ void uvhttp__session_on_sent(uvhttp__conn_t *conn) {
     if (session->writing) {
         session->writing = false;
         if (session->state == UVHTTP__SESSION_HEAD && session->partial)
-            uvhttp__session_set_deadline(session, uvhttp__session_config(session)->connection_timeout);
+            uvhttp__session_set_deadline(session, uvhttp__session_times(session)->connection_timeout);
         else if (session->state == UVHTTP__SESSION_HEAD)
             uvhttp__session_expect_request(session);
     }

@@ -75,6 +75,9 @@ static inline uvhttp__http_loop_t *uvhttp__session_http_loop(const uvhttp__sessi
 static inline const uvhttp_server_config_t *uvhttp__session_config(const uvhttp__session_t *session) {
     return &uvhttp__session_http_loop(session)->service->config;
 }
+static inline const uvhttp__times_t *uvhttp__session_times(const uvhttp__session_t *session) {
+    return &uvhttp__session_http_loop(session)->service->times;
+}
 static inline uvhttp__http1_stream_t *uvhttp__http1_stream_of(const uvhttp__exchange_t *exchange) {
     return (uvhttp__http1_stream_t *)(uintptr_t)((const char *)exchange - offsetof(uvhttp__http1_stream_t, exchange));
 }

@@ -39,7 +39,7 @@ UVHTTP__HOT void uvhttp__session_expect_request(uvhttp__session_t *session) {
     if (uvhttp__conn_drains(&session->conn))
         uvhttp__session_await_last_request(session);
     else
-        uvhttp__session_set_deadline(session, uvhttp__session_config(session)->keepalive_timeout);
+        uvhttp__session_set_deadline(session, uvhttp__session_times(session)->keepalive_timeout);
 }
 
 /* --- the request --- */

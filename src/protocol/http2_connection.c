@@ -134,7 +134,7 @@ static void end_failed(uvhttp__http2_connection_t *connection, int code) {
 /* --- time --- */
 
 static uint64_t after(uint64_t since_ms, uint64_t seconds) {
-    return seconds == 0 ? UINT64_MAX : since_ms + seconds * 1000;
+    return seconds == UVHTTP_NEVER ? UINT64_MAX : since_ms + seconds * 1000;
 }
 
 static uint64_t least(uint64_t a, uint64_t b) {

@@ -90,9 +90,8 @@ static void on_finish(uvhttp__post_t *post) {
     uvhttp__admin_ticks_finish(UVHTTP__CONTAINER_OF(post, uvhttp__admin_t, finish));
 }
 
-/* The loop exists, and runs what was posted before. */
-static void on_ready(uvhttp_server_t *own, void *arg) {
-    uvhttp__admin_t *admin = arg;
+static void on_ready(uvhttp_server_t *own, void *user) {
+    uvhttp__admin_t *admin = user;
     uvhttp__loop_post(own->tcp_server->loops[0].io, &admin->begin);
 }
 
@@ -127,7 +126,8 @@ static int make_own(uvhttp__admin_t *admin, reach_t reach) {
     admin->own = admin->life->new (&config);
     if (!admin->own) return UVHTTP_E_NOMEM;
     admin->own->on_ready = on_ready;
-    admin->own->on_ready_arg = admin;
+    admin->own->on_ready_user = admin;
+    admin->own->nested = true;
     admin->own->tcp_server->options.name = "admin";
     admin->own->tcp_server->options.private_paths = true;
     int status = uvhttp__admin_add_routes(admin, reach == REACH_LOOPBACK);

@@ -89,8 +89,7 @@ static void on_state(void *arg, uvhttp__state_t state) {
                                           : "STOPPING=1\nSTATUS=draining");
 }
 
-static void on_running(void *arg) {
-    uvhttp__process_t *process = arg;
+void uvhttp__process_ready(uvhttp__process_t *process) {
     if (process->channel < 0) return;
     if (process->pid_file >= 0 && !uvhttp__pid_file_write(process->pid_file))
         UVHTTP_LOG_WARN("http: upgrade: the PID file cannot be written: %s", strerrordesc_np(errno));
@@ -149,7 +148,6 @@ int uvhttp_service_init(uvhttp_server_t *server) {
     server->process = process;
     server->setup_status = set_up(process);
     tcp_server->on_state = on_state;
-    tcp_server->on_running = on_running;
     tcp_server->on_state_arg = process;
     tcp_server->on_upgrade = on_upgrade;
     tcp_server->on_upgrade_arg = process;

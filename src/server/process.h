@@ -35,6 +35,8 @@ typedef struct uvhttp__process {
 
 /* All addresses are bound, and no loop has started. Returns 0 or a code; the server remembers the reason. */
 int uvhttp__process_before_run(uvhttp__process_t *process);
+/* The server is ready: after an upgrade, the process that this one replaces hears of it. */
+void uvhttp__process_ready(uvhttp__process_t *process);
 /* The run has ended, or never began. */
 void uvhttp__process_free(uvhttp__process_t *process);
 /* SIGHUP: before and after the program has reloaded. */

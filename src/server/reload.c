@@ -113,8 +113,7 @@ static void on_hangup(void *arg) {
     pthread_mutex_unlock(&reload->lock);
 }
 
-int uvhttp_server_on_reload(uvhttp_server_t *server, void (*on_reload)(uvhttp_server_t *server, void *user),
-                            void *user) {
+int uvhttp_server_on_reload(uvhttp_server_t *server, uvhttp_server_cb on_reload, void *user) {
     if (!server) return UVHTTP_E_INVALID;
     if (server->ran) return UVHTTP_E_STATE;
     server->reload.cb = on_reload;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/never.h"
 #include "exchange/coroutine.h"
 #include "exchange/exec.h"
 #include "obs/log.h"
@@ -19,21 +20,24 @@
 
 /* --- making --- */
 
+/* Without a write_timeout: a connection that ends ends some time. */
+#define FINISH_SECONDS 3600
+
+static void on_tcp_server_ready(void *arg);
+
 static void on_tcp_server_stopped(void *arg) {
     uvhttp_server_t *server = arg;
     if (server->on_stopped) server->on_stopped(server, server->on_stopped_user);
 }
 
-/* Without a write_timeout: a connection that ends ends some time. */
-#define FINISH_SECONDS 3600
-
 static int make_tcp_server(uvhttp_server_t *server) {
     const uvhttp_server_config_t *config = &server->service.config;
+    const uint32_t send_rate = uvhttp__or_none(config->min_send_rate);
     uvhttp__tcp_server_options_t options = {
         .engine = (uvhttp__engine_kind_t)config->engine,
         .io_threads = config->io_threads,
         .max_connections = config->max_connections,
-        .connections_per_address_max = config->connections_per_address_max,
+        .connections_per_address_max = uvhttp__or_none(config->connections_per_address_max),
         .descriptors_reserved = config->descriptors_reserved,
         .raise_descriptor_limit = config->raise_descriptor_limit,
         .backlog = config->backlog,
@@ -43,10 +47,10 @@ static int make_tcp_server(uvhttp_server_t *server) {
         .drain_timeout = config->drain_timeout,
         .drain_idle_ms = config->drain_idle_ms,
         .drain_grace_ms = config->drain_grace_ms,
-        .proxy_timeout = config->connection_timeout,
-        .output = {config->min_send_rate, config->rate_grace, config->write_timeout},
-        .finish = {config->min_send_rate, config->rate_grace,
-                   config->write_timeout ? config->write_timeout : FINISH_SECONDS},
+        .proxy_timeout = uvhttp__or_none(config->connection_timeout),
+        .output = {send_rate, config->rate_grace, uvhttp__or_none(config->write_timeout)},
+        .finish = {send_rate, config->rate_grace,
+                   config->write_timeout == UVHTTP_NEVER ? FINISH_SECONDS : config->write_timeout},
         .write_high_watermark = config->write_buffer_size,
         .write_queue_max = config->write_queue_max,
         .install_signal_handlers = config->install_signal_handlers,
@@ -59,17 +63,20 @@ static int make_tcp_server(uvhttp_server_t *server) {
     if (status != UVHTTP_OK) return status;
     server->tcp_server->on_stopped = on_tcp_server_stopped;
     server->tcp_server->on_stopped_arg = server;
+    server->tcp_server->on_ready = on_tcp_server_ready;
+    server->tcp_server->on_ready_arg = server;
     return UVHTTP_OK;
 }
 
 static int make_pool(uvhttp_server_t *server) {
     const uvhttp_server_config_t *config = &server->service.config;
-    server->service.work = uvhttp__work_new(&(uvhttp__work_options_t){.threads_min = config->worker_threads_min,
-                                                                      .threads_max = config->worker_threads,
-                                                                      .backlog_max = config->max_backlog,
-                                                                      .idle_ms = config->worker_idle_timeout * 1000,
-                                                                      .warn_ms = config->worker_warn_ms,
-                                                                      .queue_time = true});
+    server->service.work =
+        uvhttp__work_new(&(uvhttp__work_options_t){.threads_min = config->worker_threads_min,
+                                                   .threads_max = config->worker_threads,
+                                                   .backlog_max = config->max_backlog,
+                                                   .idle_ms = uvhttp__or_none(config->worker_idle_timeout) * 1000,
+                                                   .warn_ms = uvhttp__or_none(config->worker_warn_ms),
+                                                   .queue_time = true});
     return server->service.work ? UVHTTP_OK : UVHTTP_E_NOMEM;
 }
 
@@ -87,6 +94,16 @@ static int make_tracer(uvhttp_server_t *server) {
     return uvhttp__group_use(uvhttp__router_root(server->service.router), uvhttp__tracer_middleware(server->tracer));
 }
 
+static void set_limits(uvhttp__service_t *service) {
+    const uvhttp_server_config_t *config = &service->config;
+    service->head_limits = (uvhttp__head_limits_t){.line_size_max = config->request_line_max,
+                                                   .headers_size_max = config->headers_size_max,
+                                                   .header_count_max = config->header_count_max};
+    service->times.connection_timeout = uvhttp__or_none(config->connection_timeout);
+    service->times.keepalive_timeout = uvhttp__or_none(config->keepalive_timeout);
+    service->times.min_receive_rate = uvhttp__or_none(config->min_receive_rate);
+}
+
 uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
     char message[256];
     uvhttp_server_t *server = uvhttp__calloc(1, sizeof *server);
@@ -97,9 +114,7 @@ uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
         goto fail;
     }
     uvhttp__server_apply_log(&server->service.config);
-    server->service.head_limits = (uvhttp__head_limits_t){.line_size_max = server->service.config.request_line_max,
-                                                          .headers_size_max = server->service.config.headers_size_max,
-                                                          .header_count_max = server->service.config.header_count_max};
+    set_limits(&server->service);
     uvhttp__coroutine_service_init(&server->service);
     uvhttp__reload_init(&server->reload);
     server->service.router = uvhttp__router_new();
@@ -200,7 +215,10 @@ int uvhttp__server_listen(uvhttp_server_t *server, const char *address, const uv
     if (status == UVHTTP_E_STATE)
         return uvhttp__server_remember(server, status, "listen: not after the server has started to run");
     if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "%s", server->tcp_server->error);
-    return server->tcp_server->uv ? start_admin(server) : UVHTTP_OK;
+    if (!server->tcp_server->uv) return UVHTTP_OK;
+    status = start_admin(server);
+    if (status == UVHTTP_OK) uvhttp__tcp_server_enter_ready(server->tcp_server);
+    return status;
 }
 
 static void publish_engine(uvhttp_server_t *server) {
@@ -214,13 +232,11 @@ static bool logs_info(void) {
     return uvhttp__log_enabled(UVHTTP_LOG_LEVEL_INFO);
 }
 
-static void announce(void *arg) {
-    uvhttp_server_t *server = arg;
-    publish_engine(server);
-    if (server->on_ready) {
-        server->on_ready(server, server->on_ready_arg);
-        return;
-    }
+static void on_made(void *arg) {
+    publish_engine(arg);
+}
+
+static void announce(uvhttp_server_t *server) {
     char addresses[512];
     uvhttp__tcp_server_addresses(server->tcp_server, addresses, sizeof addresses);
     const char *reason, *engine = uvhttp_server_engine(server, &reason);
@@ -236,9 +252,17 @@ static void announce(void *arg) {
     server->log_opened = true;
 }
 
+/* The program comes last: everybody else sees that the server is ready by then. */
+static void on_tcp_server_ready(void *arg) {
+    uvhttp_server_t *server = arg;
+    if (!server->tcp_server->uv && !server->nested) announce(server);
+    if (server->process) uvhttp__process_ready(server->process);
+    if (uvhttp_server_ready(server) && server->on_ready) server->on_ready(server, server->on_ready_user);
+}
+
 static void notify_end(const uvhttp_server_t *server) {
     uvhttp__counter_sums_t sums;
-    if (server->on_ready) return; /* the server of another one, which reports its own end */
+    if (server->nested) return;
     uvhttp__tcp_server_counters(server->tcp_server, &sums);
     unsigned long long cut = UVHTTP__COUNTER(&sums, drain_cut_off);
     UVHTTP_LOG_INFO("http: stopped: %llu connections and %llu requests since the start, %llu connections cut off while "
@@ -267,7 +291,7 @@ int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
     status = server->process ? uvhttp__process_before_run(server->process) : UVHTTP_OK;
     if (status == UVHTTP_OK) status = start_admin(server);
     if (status != UVHTTP_OK) return status;
-    status = uvhttp__tcp_server_run(server->tcp_server, announce, server);
+    status = uvhttp__tcp_server_run(server->tcp_server, on_made, server);
     uvhttp__reload_wait(&server->reload);
     uvhttp__work_stop(server->service.work, drain_deadline_ns(server));
     uvhttp__admin_stop(server->admin);
@@ -310,8 +334,15 @@ bool uvhttp_server_ready(const uvhttp_server_t *server) {
     return uvhttp_server_state(server) == UVHTTP_SERVER_READY;
 }
 
-void uvhttp_server_on_stopped(uvhttp_server_t *server, void (*on_stopped)(uvhttp_server_t *server, void *user),
-                              void *user) {
+int uvhttp_server_on_ready(uvhttp_server_t *server, uvhttp_server_cb on_ready, void *user) {
+    if (!server) return UVHTTP_E_INVALID;
+    if (server->ran || uvhttp_server_state(server) != UVHTTP_SERVER_STARTING) return UVHTTP_E_STATE;
+    server->on_ready = on_ready;
+    server->on_ready_user = user;
+    return UVHTTP_OK;
+}
+
+void uvhttp_server_on_stopped(uvhttp_server_t *server, uvhttp_server_cb on_stopped, void *user) {
     if (!server) return;
     server->on_stopped = on_stopped;
     server->on_stopped_user = user;

@@ -16,12 +16,12 @@ struct uvhttp_server {
     uvhttp__tracer_t *tracer;                /* of the outermost middleware, which frees it; NULL: none */
     struct uvhttp__ws_registry *ws_registry; /* NULL: no WebSocket route */
     void (*ws_registry_release)(struct uvhttp__ws_registry *registry);
-    void (*on_stopped)(uvhttp_server_t *server, void *user);
+    uvhttp_server_cb on_stopped;
     void *on_stopped_user;
     struct uvhttp__admin *admin; /* NULL: no admin listener */
-    /* Replaces the start and end lines: called when the loops exist and before they run. NULL: none. */
-    void (*on_ready)(uvhttp_server_t *server, void *arg);
-    void *on_ready_arg;
+    uvhttp_server_cb on_ready;   /* NULL: none */
+    void *on_ready_user;
+    bool nested;                       /* the server of another one, which reports start and end */
     struct uvhttp__static_site *sites; /* static files */
     uint64_t created_ns;
     uint64_t drain_ns; /* when the first loop was asked to stop; written by it. 0: not yet */

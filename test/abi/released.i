@@ -13,7 +13,7 @@ typedef enum uvhttp_http_version {
 } uvhttp_http_version_t;
 typedef enum uvhttp_error {
     UVHTTP_OK = 0,
-    UVHTTP_E_INVALID = (-1), UVHTTP_E_NOMEM = (-2), UVHTTP_E_AGAIN = (-3), UVHTTP_E_ABORTED = (-4), UVHTTP_E_CLOSED = (-5), UVHTTP_E_STATE = (-6), UVHTTP_E_LIMIT = (-7), UVHTTP_E_TIMEOUT = (-8), UVHTTP_E_UNSUPPORTED = (-9), UVHTTP_E_IO = (-10), UVHTTP_E_ADDRESS = (-11), UVHTTP_E_ADDRESS_IN_USE = (-12), UVHTTP_E_PERMISSION = (-13), UVHTTP_E_CONFIG = (-14), UVHTTP_E_ROUTE_PATTERN = (-15), UVHTTP_E_ROUTE_CONFLICT = (-16), UVHTTP_E_NOT_FOUND = (-17), UVHTTP_E_NO_DESCRIPTORS = (-18), UVHTTP_E_EOF = (-19), UVHTTP_E_HTTP_METHOD = (-100), UVHTTP_E_HTTP_TARGET = (-101), UVHTTP_E_HTTP_VERSION = (-102), UVHTTP_E_HTTP_VERSION_UNSUPPORTED = (-103), UVHTTP_E_HTTP_BARE_CR = (-104), UVHTTP_E_HTTP_BARE_LF = (-105), UVHTTP_E_HTTP_HEADER_NAME = (-106), UVHTTP_E_HTTP_HEADER_VALUE = (-107), UVHTTP_E_HTTP_OBS_FOLD = (-108), UVHTTP_E_HTTP_HOST = (-109), UVHTTP_E_HTTP_CONTENT_LENGTH = (-110), UVHTTP_E_HTTP_TRANSFER_ENCODING = (-111), UVHTTP_E_HTTP_TRANSFER_ENCODING_UNKNOWN = (-112), UVHTTP_E_HTTP_CHUNK_SIZE = (-113), UVHTTP_E_HTTP_CHUNK_EXTENSION = (-114), UVHTTP_E_HTTP_CHUNK_DATA = (-115), UVHTTP_E_HTTP_TRAILER = (-116), UVHTTP_E_HTTP_TRAILER_TOO_LARGE = (-117), UVHTTP_E_HTTP_LINE_TOO_LONG = (-118), UVHTTP_E_HTTP_HEADERS_TOO_LARGE = (-119), UVHTTP_E_HTTP_TOO_MANY_HEADERS = (-120), UVHTTP_E_HTTP_BODY_TOO_LARGE = (-121), UVHTTP_E_HTTP_EXPECTATION = (-122), UVHTTP_E_HTTP_CONNECTION = (-123), UVHTTP_E_HTTP_BODY_INCOMPLETE = (-124), UVHTTP_E_HTTP_METHOD_UNKNOWN = (-140), UVHTTP_E_HTTP_METHOD_NOT_ALLOWED = (-141), UVHTTP_E_HTTP_TIMEOUT = (-143), UVHTTP_E_HTTP_HOST_NOT_ALLOWED = (-144), UVHTTP_E_NO_RESPONSE = (-142), UVHTTP_E_WS_HANDSHAKE = (-200), UVHTTP_E_WS_VERSION = (-201), UVHTTP_E_WS_ORIGIN = (-202), UVHTTP_E_WS_RESERVED = (-203), UVHTTP_E_WS_UNMASKED = (-204), UVHTTP_E_WS_LENGTH = (-205), UVHTTP_E_WS_CONTROL = (-206), UVHTTP_E_WS_CONTINUATION = (-207), UVHTTP_E_WS_CLOSE = (-208), UVHTTP_E_WS_UTF8 = (-209), UVHTTP_E_WS_TOO_LARGE = (-210), UVHTTP_E_WS_FRAGMENTS = (-211), UVHTTP_E_WS_DEFLATE = (-212), UVHTTP_E_WS_INFLATED = (-213), UVHTTP_E_FORM_TYPE = (-300), UVHTTP_E_FORM_ENCODING = (-301), UVHTTP_E_FORM_TOO_MANY_FIELDS = (-302), UVHTTP_E_FORM_TOO_LARGE = (-303), UVHTTP_E_MULTIPART_BOUNDARY = (-304), UVHTTP_E_MULTIPART_FRAMING = (-305), UVHTTP_E_MULTIPART_HEADER = (-306), UVHTTP_E_MULTIPART_DISPOSITION = (-307), UVHTTP_E_MULTIPART_ENCODING = (-308), UVHTTP_E_MULTIPART_INCOMPLETE = (-309), UVHTTP_E_MULTIPART_HEADER_TOO_LARGE = (-310), UVHTTP_E_MULTIPART_PART_TOO_LARGE = (-311), UVHTTP_E_UPLOAD_NO_SPACE = (-312), UVHTTP_E_RESPONSE_TIMEOUT = (-320), UVHTTP_E_TLS_CERTIFICATE = (-400), UVHTTP_E_TLS_HANDSHAKE = (-401), UVHTTP_E_TLS_PLAIN_HTTP = (-402), UVHTTP_E_TLS_NOT_TLS = (-403), UVHTTP_E_TLS_VERSION = (-404), UVHTTP_E_TLS_CIPHER = (-405), UVHTTP_E_TLS_ALPN = (-406), UVHTTP_E_TLS_CLIENT_CERTIFICATE = (-407), UVHTTP_E_TLS_ALERT = (-408), UVHTTP_E_TLS_RECORD = (-409), UVHTTP_E_TLS_TRUNCATED = (-410), UVHTTP_E_STATIC_ROOT = (-500), UVHTTP_E_STATIC_BUSY = (-501), UVHTTP_E_STATIC_RANGE = (-502), UVHTTP_E_STATIC_RANGES_ABSURD = (-503), UVHTTP_E_PROXY_MISSING = (-600), UVHTTP_E_PROXY_MALFORMED = (-601), UVHTTP_E_PROXY_TOO_LARGE = (-602), UVHTTP_E_PROXY_UNTRUSTED = (-603), UVHTTP_E_PROXY_TIMEOUT = (-604), UVHTTP_E_WORK_FULL = (-700), UVHTTP_E_WORK_CANCELLED = (-701), UVHTTP_E_COROUTINE_LIMIT = (-710), UVHTTP_E_PEER_UNREACHABLE = (-711), UVHTTP_E_PEER_NAME = (-712), UVHTTP_E_PEER_RESET = (-713), UVHTTP_E_PEER_RESPONSE = (-714), UVHTTP_E_PEER_TOO_LARGE = (-715), UVHTTP_E_PEER_INTERIM = (-720), UVHTTP_E_CLIENT_UNIX_URL = (-721), UVHTTP_E_STOPPING = (-730), UVHTTP_E_HPACK_INDEX = (-820), UVHTTP_E_HPACK_INTEGER = (-821), UVHTTP_E_HPACK_STRING = (-822), UVHTTP_E_HPACK_HUFFMAN = (-823), UVHTTP_E_HPACK_TABLE_SIZE = (-824), UVHTTP_E_HTTP2_PSEUDO_FIELD = (-830), UVHTTP_E_HTTP2_PSEUDO_ORDER = (-831), UVHTTP_E_HTTP2_PSEUDO_REPEATED = (-832), UVHTTP_E_HTTP2_PSEUDO_MISSING = (-833), UVHTTP_E_HTTP2_METHOD = (-834), UVHTTP_E_HTTP2_SCHEME = (-835), UVHTTP_E_HTTP2_PATH = (-836), UVHTTP_E_HTTP2_AUTHORITY = (-837), UVHTTP_E_HTTP2_CONNECT_PROTOCOL = (-838), UVHTTP_E_HTTP2_FIELD_NAME = (-839), UVHTTP_E_HTTP2_FIELD_VALUE = (-840), UVHTTP_E_HTTP2_CONNECTION_FIELD = (-841), UVHTTP_E_HTTP2_TE = (-842), UVHTTP_E_HTTP2_CONTENT_LENGTH = (-843), UVHTTP_E_HTTP2_PREFACE = (-800), UVHTTP_E_HTTP2_PROTOCOL = (-801), UVHTTP_E_HTTP2_FRAME_SIZE = (-802), UVHTTP_E_HTTP2_FLOW_CONTROL = (-803), UVHTTP_E_HTTP2_STREAM_CLOSED = (-804), UVHTTP_E_HTTP2_COMPRESSION = (-805), UVHTTP_E_HTTP2_FLOOD = (-806), UVHTTP_E_HTTP2_SETTINGS_TIMEOUT = (-807),
+    UVHTTP_E_INVALID = (-1), UVHTTP_E_NOMEM = (-2), UVHTTP_E_AGAIN = (-3), UVHTTP_E_ABORTED = (-4), UVHTTP_E_CLOSED = (-5), UVHTTP_E_STATE = (-6), UVHTTP_E_LIMIT = (-7), UVHTTP_E_TIMEOUT = (-8), UVHTTP_E_UNSUPPORTED = (-9), UVHTTP_E_IO = (-10), UVHTTP_E_ADDRESS = (-11), UVHTTP_E_ADDRESS_IN_USE = (-12), UVHTTP_E_PERMISSION = (-13), UVHTTP_E_CONFIG = (-14), UVHTTP_E_ROUTE_PATTERN = (-15), UVHTTP_E_ROUTE_CONFLICT = (-16), UVHTTP_E_NOT_FOUND = (-17), UVHTTP_E_NO_DESCRIPTORS = (-18), UVHTTP_E_EOF = (-19), UVHTTP_E_HTTP_METHOD = (-100), UVHTTP_E_HTTP_TARGET = (-101), UVHTTP_E_HTTP_VERSION = (-102), UVHTTP_E_HTTP_VERSION_UNSUPPORTED = (-103), UVHTTP_E_HTTP_BARE_CR = (-104), UVHTTP_E_HTTP_BARE_LF = (-105), UVHTTP_E_HTTP_HEADER_NAME = (-106), UVHTTP_E_HTTP_HEADER_VALUE = (-107), UVHTTP_E_HTTP_OBS_FOLD = (-108), UVHTTP_E_HTTP_HOST = (-109), UVHTTP_E_HTTP_CONTENT_LENGTH = (-110), UVHTTP_E_HTTP_TRANSFER_ENCODING = (-111), UVHTTP_E_HTTP_TRANSFER_ENCODING_UNKNOWN = (-112), UVHTTP_E_HTTP_CHUNK_SIZE = (-113), UVHTTP_E_HTTP_CHUNK_EXTENSION = (-114), UVHTTP_E_HTTP_CHUNK_DATA = (-115), UVHTTP_E_HTTP_TRAILER = (-116), UVHTTP_E_HTTP_TRAILER_TOO_LARGE = (-117), UVHTTP_E_HTTP_LINE_TOO_LONG = (-118), UVHTTP_E_HTTP_HEADERS_TOO_LARGE = (-119), UVHTTP_E_HTTP_TOO_MANY_HEADERS = (-120), UVHTTP_E_HTTP_BODY_TOO_LARGE = (-121), UVHTTP_E_HTTP_EXPECTATION = (-122), UVHTTP_E_HTTP_CONNECTION = (-123), UVHTTP_E_HTTP_BODY_INCOMPLETE = (-124), UVHTTP_E_HTTP_METHOD_UNKNOWN = (-140), UVHTTP_E_HTTP_METHOD_NOT_ALLOWED = (-141), UVHTTP_E_HTTP_TIMEOUT = (-143), UVHTTP_E_HTTP_HOST_NOT_ALLOWED = (-144), UVHTTP_E_NO_RESPONSE = (-142), UVHTTP_E_WS_HANDSHAKE = (-200), UVHTTP_E_WS_VERSION = (-201), UVHTTP_E_WS_ORIGIN = (-202), UVHTTP_E_WS_RESERVED = (-203), UVHTTP_E_WS_UNMASKED = (-204), UVHTTP_E_WS_LENGTH = (-205), UVHTTP_E_WS_CONTROL = (-206), UVHTTP_E_WS_CONTINUATION = (-207), UVHTTP_E_WS_CLOSE = (-208), UVHTTP_E_WS_UTF8 = (-209), UVHTTP_E_WS_TOO_LARGE = (-210), UVHTTP_E_WS_FRAGMENTS = (-211), UVHTTP_E_WS_DEFLATE = (-212), UVHTTP_E_WS_INFLATED = (-213), UVHTTP_E_FORM_TYPE = (-300), UVHTTP_E_FORM_ENCODING = (-301), UVHTTP_E_FORM_TOO_MANY_FIELDS = (-302), UVHTTP_E_FORM_TOO_LARGE = (-303), UVHTTP_E_MULTIPART_BOUNDARY = (-304), UVHTTP_E_MULTIPART_FRAMING = (-305), UVHTTP_E_MULTIPART_HEADER = (-306), UVHTTP_E_MULTIPART_DISPOSITION = (-307), UVHTTP_E_MULTIPART_ENCODING = (-308), UVHTTP_E_MULTIPART_INCOMPLETE = (-309), UVHTTP_E_MULTIPART_HEADER_TOO_LARGE = (-310), UVHTTP_E_MULTIPART_PART_TOO_LARGE = (-311), UVHTTP_E_UPLOAD_NO_SPACE = (-312), UVHTTP_E_ANSWER_TIMEOUT = (-320), UVHTTP_E_TLS_CERTIFICATE = (-400), UVHTTP_E_TLS_HANDSHAKE = (-401), UVHTTP_E_TLS_PLAIN_HTTP = (-402), UVHTTP_E_TLS_NOT_TLS = (-403), UVHTTP_E_TLS_VERSION = (-404), UVHTTP_E_TLS_CIPHER = (-405), UVHTTP_E_TLS_ALPN = (-406), UVHTTP_E_TLS_CLIENT_CERTIFICATE = (-407), UVHTTP_E_TLS_ALERT = (-408), UVHTTP_E_TLS_RECORD = (-409), UVHTTP_E_TLS_TRUNCATED = (-410), UVHTTP_E_STATIC_ROOT = (-500), UVHTTP_E_STATIC_BUSY = (-501), UVHTTP_E_STATIC_RANGE = (-502), UVHTTP_E_STATIC_RANGES_ABSURD = (-503), UVHTTP_E_PROXY_MISSING = (-600), UVHTTP_E_PROXY_MALFORMED = (-601), UVHTTP_E_PROXY_TOO_LARGE = (-602), UVHTTP_E_PROXY_UNTRUSTED = (-603), UVHTTP_E_PROXY_TIMEOUT = (-604), UVHTTP_E_WORK_FULL = (-700), UVHTTP_E_WORK_CANCELLED = (-701), UVHTTP_E_COROUTINE_LIMIT = (-710), UVHTTP_E_PEER_UNREACHABLE = (-711), UVHTTP_E_PEER_NAME = (-712), UVHTTP_E_PEER_RESET = (-713), UVHTTP_E_PEER_RESPONSE = (-714), UVHTTP_E_PEER_TOO_LARGE = (-715), UVHTTP_E_PEER_INTERIM = (-720), UVHTTP_E_CLIENT_UNIX_URL = (-721), UVHTTP_E_STOPPING = (-730), UVHTTP_E_HPACK_INDEX = (-820), UVHTTP_E_HPACK_INTEGER = (-821), UVHTTP_E_HPACK_STRING = (-822), UVHTTP_E_HPACK_HUFFMAN = (-823), UVHTTP_E_HPACK_TABLE_SIZE = (-824), UVHTTP_E_HTTP2_PSEUDO_FIELD = (-830), UVHTTP_E_HTTP2_PSEUDO_ORDER = (-831), UVHTTP_E_HTTP2_PSEUDO_REPEATED = (-832), UVHTTP_E_HTTP2_PSEUDO_MISSING = (-833), UVHTTP_E_HTTP2_METHOD = (-834), UVHTTP_E_HTTP2_SCHEME = (-835), UVHTTP_E_HTTP2_PATH = (-836), UVHTTP_E_HTTP2_AUTHORITY = (-837), UVHTTP_E_HTTP2_CONNECT_PROTOCOL = (-838), UVHTTP_E_HTTP2_FIELD_NAME = (-839), UVHTTP_E_HTTP2_FIELD_VALUE = (-840), UVHTTP_E_HTTP2_CONNECTION_FIELD = (-841), UVHTTP_E_HTTP2_TE = (-842), UVHTTP_E_HTTP2_CONTENT_LENGTH = (-843), UVHTTP_E_HTTP2_PREFACE = (-800), UVHTTP_E_HTTP2_PROTOCOL = (-801), UVHTTP_E_HTTP2_FRAME_SIZE = (-802), UVHTTP_E_HTTP2_FLOW_CONTROL = (-803), UVHTTP_E_HTTP2_STREAM_CLOSED = (-804), UVHTTP_E_HTTP2_COMPRESSION = (-805), UVHTTP_E_HTTP2_FLOOD = (-806), UVHTTP_E_HTTP2_SETTINGS_TIMEOUT = (-807),
 } uvhttp_error_t;
 __attribute__((visibility("default"))) const char *uvhttp_error_name(int code);
 __attribute__((visibility("default"))) const char *uvhttp_error_message(int code);
@@ -134,12 +134,12 @@ __attribute__((visibility("default"))) int uvhttp_response_send_static(uvhttp_re
                                               const void *data, size_t size);
 __attribute__((visibility("default"))) int uvhttp_response_send_ref(uvhttp_response_t *res, int status, const char *content_type,
                                            const void *data, size_t size, void (*release)(void *arg), void *arg);
-typedef struct uvhttp_shared_body uvhttp_shared_body_t;
-__attribute__((visibility("default"))) __attribute__((warn_unused_result)) int uvhttp_shared_body_new(const void *data, size_t size, uvhttp_shared_body_t **content);
-__attribute__((visibility("default"))) void uvhttp_shared_body_retain(uvhttp_shared_body_t *content);
-__attribute__((visibility("default"))) void uvhttp_shared_body_release(uvhttp_shared_body_t *content);
-__attribute__((visibility("default"))) int uvhttp_response_send_shared_body(uvhttp_response_t *res, int status, const char *content_type,
-                                               uvhttp_shared_body_t *content);
+typedef struct uvhttp_content uvhttp_content_t;
+__attribute__((visibility("default"))) __attribute__((warn_unused_result)) int uvhttp_content_new(const void *data, size_t size, uvhttp_content_t **content);
+__attribute__((visibility("default"))) void uvhttp_content_retain(uvhttp_content_t *content);
+__attribute__((visibility("default"))) void uvhttp_content_release(uvhttp_content_t *content);
+__attribute__((visibility("default"))) int uvhttp_response_send_content(uvhttp_response_t *res, int status, const char *content_type,
+                                               uvhttp_content_t *content);
 __attribute__((visibility("default"))) int uvhttp_response_send_fd(uvhttp_response_t *res, int status, const char *content_type, int fd,
                                           uint64_t offset, uint64_t size);
 __attribute__((visibility("default"))) int uvhttp_response_send_file(uvhttp_response_t *res, int status, const char *content_type,
@@ -281,7 +281,7 @@ __attribute__((visibility("default"))) int uvhttp_coro_channel_send(uvhttp_coro_
 __attribute__((visibility("default"))) int uvhttp_coro_channel_receive(uvhttp_coro_channel_t *channel, void *item, uint32_t timeout_ms);
 __attribute__((visibility("default"))) int uvhttp_coro_channel_close(uvhttp_coro_channel_t *channel);
 __attribute__((visibility("default"))) void uvhttp_coro_channel_free(uvhttp_coro_channel_t *channel);
-enum { UVHTTP_READABLE = 1, UVHTTP_WRITABLE = 2 };
+enum { UVHTTP_CORO_READABLE = 1, UVHTTP_CORO_WRITABLE = 2 };
 __attribute__((visibility("default"))) int uvhttp_coro_wait_fd(int fd, unsigned events, uint32_t timeout_ms);
 __attribute__((visibility("default"))) __attribute__((warn_unused_result)) int uvhttp_coro_connect(const char *address, uint32_t timeout_ms, int *fd);
 __attribute__((visibility("default"))) int uvhttp_coro_read(int fd, void *data, size_t max, size_t *size, uint32_t timeout_ms);
@@ -302,7 +302,7 @@ __attribute__((visibility("default"))) int uvhttp_log_set_callback(uvhttp_log_cb
 __attribute__((visibility("default"))) int uvhttp_log_set_rate_limit(uint32_t per_second);
 __attribute__((visibility("default"))) void uvhttp_log(uvhttp_log_level_t level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 extern __attribute__((visibility("default"))) int uvhttp_log_threshold;
-typedef void (*uvhttp_handler_cb)(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
+typedef void (*uvhttp_handler_t)(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
 typedef enum uvhttp_exec {
     UVHTTP_EXEC_LOOP,
     UVHTTP_EXEC_WORKER,
@@ -323,7 +323,7 @@ typedef struct uvhttp_route_options {
     _Bool stream_body;
     uint64_t body_size_max;
     uint32_t body_timeout;
-    uint32_t response_timeout_ms;
+    uint32_t answer_timeout_ms;
     uvhttp_exec_t exec;
     _Bool live_body;
 } uvhttp_route_options_t;
@@ -358,7 +358,7 @@ typedef struct uvhttp_tcp_config {
     uint32_t rate_grace;
     _Bool raise_descriptor_limit;
     uint32_t descriptors_reserved;
-    uint32_t connections_per_address_max;
+    uint32_t max_connections_per_address;
 } uvhttp_tcp_config_t;
 __attribute__((visibility("default"))) void uvhttp_tcp_config_init(uvhttp_tcp_config_t *config, size_t struct_size);
 __attribute__((visibility("default"))) uvhttp_tcp_server_t *uvhttp_tcp_server_new(const uvhttp_tcp_config_t *config,
@@ -440,7 +440,7 @@ __attribute__((visibility("default"))) uvhttp_tls_t *uvhttp_tls_new(const uvhttp
 __attribute__((visibility("default"))) uvhttp_tls_t *uvhttp_tls_development(const uvhttp_tls_options_t *options);
 __attribute__((visibility("default"))) uvhttp_tls_t *uvhttp_tls_from_config(const struct uvhttp_server_config *config);
 __attribute__((visibility("default"))) uvhttp_tls_t *uvhttp_tls_retain(uvhttp_tls_t *tls);
-__attribute__((visibility("default"))) void uvhttp_tls_release(uvhttp_tls_t *tls);
+__attribute__((visibility("default"))) void uvhttp_tls_free(uvhttp_tls_t *tls);
 __attribute__((visibility("default"))) int uvhttp_tls_reload(uvhttp_tls_t *tls);
 __attribute__((visibility("default"))) const char *uvhttp_tls_error_text(const uvhttp_tls_t *tls);
 __attribute__((visibility("default"))) int uvhttp_server_listen_tls(uvhttp_server_t *server, const char *address, uvhttp_tls_t *tls,
@@ -462,7 +462,7 @@ typedef struct uvhttp_performance_config {
 typedef enum uvhttp_engine {
     UVHTTP_ENGINE_AUTO,
     UVHTTP_ENGINE_URING,
-    UVHTTP_ENGINE_EPOLL
+    UVHTTP_ENGINE_LIBUV
 } uvhttp_engine_t;
 typedef struct uvhttp_server_config {
     uint32_t struct_size;
@@ -490,8 +490,8 @@ typedef struct uvhttp_server_config {
     uint32_t chunk_extension_max;
     uint32_t trailer_size_max;
     uint64_t request_memory_max;
-    uint32_t keepalive_requests_max;
-    uint32_t iteration_requests_max;
+    uint32_t keepalive_requests;
+    uint32_t turn_requests_max;
     _Bool half_close;
     _Bool install_signal_handlers;
     _Bool quiet;
@@ -523,7 +523,7 @@ typedef struct uvhttp_server_config {
     uint32_t spool_memory;
     uint64_t spool_size_max;
     uint32_t proxy_fields;
-    uint32_t connections_per_address_max;
+    uint32_t max_connections_per_address;
     uint32_t descriptors_reserved;
     _Bool raise_descriptor_limit;
     char spool_directory[1024];
@@ -565,20 +565,20 @@ __attribute__((visibility("default"))) void uvhttp_server_free(uvhttp_server_t *
 __attribute__((visibility("default"))) const char *uvhttp_server_error_text(const uvhttp_server_t *server);
 __attribute__((visibility("default"))) const char *uvhttp_server_engine(const uvhttp_server_t *server, const char **reason);
 __attribute__((visibility("default"))) struct uv_loop_s *uvhttp_loop_uv(void);
-__attribute__((visibility("default"))) int uvhttp_get(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
-__attribute__((visibility("default"))) int uvhttp_head(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
-__attribute__((visibility("default"))) int uvhttp_post(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
-__attribute__((visibility("default"))) int uvhttp_put(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
-__attribute__((visibility("default"))) int uvhttp_delete(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
-__attribute__((visibility("default"))) int uvhttp_patch(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
-__attribute__((visibility("default"))) int uvhttp_options(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
-__attribute__((visibility("default"))) int uvhttp_any(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
+__attribute__((visibility("default"))) int uvhttp_get(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
+__attribute__((visibility("default"))) int uvhttp_head(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
+__attribute__((visibility("default"))) int uvhttp_post(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
+__attribute__((visibility("default"))) int uvhttp_put(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
+__attribute__((visibility("default"))) int uvhttp_delete(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
+__attribute__((visibility("default"))) int uvhttp_patch(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
+__attribute__((visibility("default"))) int uvhttp_options(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
+__attribute__((visibility("default"))) int uvhttp_any(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
 __attribute__((visibility("default"))) int uvhttp_route(uvhttp_server_t *server, uvhttp_method_t method, const char *pattern,
-                               uvhttp_handler_cb handler, void *user, uvhttp_exec_t exec);
+                               uvhttp_handler_t handler, void *user, uvhttp_exec_t exec);
 __attribute__((visibility("default"))) uvhttp_group_t *uvhttp_group(uvhttp_server_t *server, const char *prefix);
 __attribute__((visibility("default"))) uvhttp_group_t *uvhttp_group_group(uvhttp_group_t *group, const char *prefix);
 __attribute__((visibility("default"))) int uvhttp_group_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern,
-                                     uvhttp_handler_cb handler, void *user);
+                                     uvhttp_handler_t handler, void *user);
 __attribute__((visibility("default"))) int uvhttp_use(uvhttp_server_t *server, uvhttp_middleware_t middleware);
 __attribute__((visibility("default"))) int uvhttp_group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware);
 __attribute__((visibility("default"))) int uvhttp_route_use(uvhttp_server_t *server, uvhttp_middleware_t middleware);
@@ -623,15 +623,15 @@ typedef struct uvhttp_proxy_options {
 } uvhttp_proxy_options_t;
 __attribute__((visibility("default"))) int uvhttp_server_trust_proxies(uvhttp_server_t *server, const uvhttp_proxy_options_t *options);
 enum { UVHTTP_READABLE = 1, UVHTTP_WRITABLE = 2 };
-typedef struct uvhttp_fd_watcher {
+typedef struct uvhttp_watch {
     union {
         uint64_t align;
         unsigned char bytes[40];
     } internal;
-} uvhttp_fd_watcher_t;
-__attribute__((visibility("default"))) int uvhttp_fd_watcher_start(uvhttp_fd_watcher_t *watch, int fd, unsigned events,
-                                     void (*on_ready)(uvhttp_fd_watcher_t *watch, void *user), void *user);
-__attribute__((visibility("default"))) void uvhttp_fd_watcher_stop(uvhttp_fd_watcher_t *watch);
+} uvhttp_watch_t;
+__attribute__((visibility("default"))) int uvhttp_watch_start(uvhttp_watch_t *watch, int fd, unsigned events,
+                                     void (*on_ready)(uvhttp_watch_t *watch, void *user), void *user);
+__attribute__((visibility("default"))) void uvhttp_watch_stop(uvhttp_watch_t *watch);
 typedef struct uvhttp_connector {
     union {
         uint64_t align;

@@ -112,7 +112,7 @@ def growth(server, first, last, requests, window=65535, path="/"):
 
 
 def without_rate(engine):
-    return gate.server(engine, arguments=("--min-send-rate", "0"))
+    return gate.server(engine, arguments=("--min-send-rate", "never"))
 
 
 WAITS = {  # what a stream waits for: server, arguments

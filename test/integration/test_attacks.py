@@ -54,9 +54,9 @@ def unmet(what):
     "one, expected",
     [
         (attack("slow heads"), []),
-        (attack("slow heads", settings={"connection_timeout": 0}), unmet("timeouts_header")),
-        (attack("bodies that do not come", settings={"body_timeout": 0}), unmet("timeouts_body")),
-        (attack("slow bodies", settings={"min_receive_rate": 0}), unmet("slow_read")),
+        (attack("slow heads", settings={"connection_timeout": "never"}), unmet("timeouts_header")),
+        (attack("bodies that do not come", settings={"body_timeout": "never"}), unmet("timeouts_body")),
+        (attack("slow bodies", settings={"min_receive_rate": "never"}), unmet("slow_read")),
         (attack("a field without an end", settings={"headers_size_max": 1 << 20, "header_count_max": 1000}, parts=[b"b" * 8192] * 20),
          [*unmet("431"), *unmet("rejected_http_headers_too_large")]),
         (attack("idle connections", settings={}), unmet("connections_evicted")),

@@ -68,6 +68,10 @@ def test_a_handler_that_does_not_respond_gives_a_500(server):
     assert stats(server)["exceptions"] == 0
 
 
+def test_the_hook_of_a_server_that_is_ready_has_run(server):
+    assert stats(server)["ready"] == 1
+
+
 def test_exceptions_become_500_and_are_counted(server):
     paths = ["/throw/sync", "/throw/reply", "/throw/begin", "/throw/later", "/throw/status", "/throw/header"]
     with server.connect() as connection:

@@ -328,7 +328,7 @@ def run(*args, **options):
         (["8080"], "8080", "unknown"),
         (["--prot=1"], "--prot", "did you mean --port?"),
         (["--keepalive_timeout", "5"], "--keepalive_timeout", "did you mean --keepalive-timeout?"),
-        (["--keepalive-timeout", "5m"], "--keepalive-timeout", "0..604800 seconds"),
+        (["--keepalive-timeout", "5m"], "--keepalive-timeout", "1..604800 seconds or never"),
         (["--keepalive-timeout"], "--keepalive-timeout", "needs a value"),
         (["--config"], "--config", "needs a value"),
         (["--config", "/nowhere.yaml"], "/nowhere.yaml", "No such file"),

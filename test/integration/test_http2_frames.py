@@ -175,7 +175,7 @@ def test_a_client_whose_writes_always_end_inside_a_frame_is_served(serve):
 
 
 def test_a_response_whose_window_stays_closed_is_reset(serve):
-    server = serve(settings={"write_timeout": 1, "min_send_rate": 0})
+    server = serve(settings={"write_timeout": 1, "min_send_rate": "never"})
     with Raw(server.address, settings={INITIAL_WINDOW_SIZE: 0}) as client:
         client.request(1, path="/static?size=10")
         assert client.status(1) == 200
@@ -200,7 +200,7 @@ def test_a_response_that_is_received_too_slowly_is_reset(serve):
 
 
 def test_a_body_that_does_not_come_is_408(serve):
-    server = serve(settings={"body_timeout": 1, "min_receive_rate": 0})
+    server = serve(settings={"body_timeout": 1, "min_receive_rate": "never"})
     with Raw(server.address) as client:
         client.send(client.headers(1, flags=["END_HEADERS"], method="POST", path="/body"))
         assert client.status(1) == 408

@@ -54,6 +54,14 @@ def test_info_logs_start_and_end_and_not_connections(serve):
     assert "DEBUG" not in begun + ended
 
 
+def test_the_line_of_the_start_needs_no_thread(serve, sanitizer):
+    """In a process with one thread, the C library need not prepare each system call for the cancellation of a thread."""
+    server = serve("performance_test", "--io-threads", 1, "--engine", "epoll")
+    assert server.stderr().startswith("uvhttp ") and server.get("/").status == 200
+    if sanitizer != "thread":  # it has a thread of its own
+        assert len(os.listdir(f"/proc/{server.pid()}/task")) == 1
+
+
 def test_debug_reports_how_each_connection_began_and_ended(serve):
     server = start(serve, "debug", io_threads=1, max_connections=3)
     with server.connect() as closing, server.connect() as resetting:

@@ -133,7 +133,7 @@ def connect_to_loop(server, first):
 def test_liveness_is_reported_while_every_loop_iterates(serve, one_manager, tmp_path, first):
     go = tmp_path / "go"
     environment = {**one_manager.environment, "WATCHDOG_USEC": "400000"}
-    server = start(serve, env=environment, settings={"io_threads": 2, "handler_warn_ms": 0})
+    server = start(serve, env=environment, settings={"io_threads": 2, "handler_warn_ms": "never"})
     for _ in range(3):
         one_manager.until("WATCHDOG")
     with connect_to_loop(server, first) as connection:

@@ -676,7 +676,7 @@ def system_calls(server, target, requests, directory):
 def test_a_hit_needs_the_calls_of_a_plain_response_and_no_others(start, root, tmp_path):
     write(root / "tiny.txt", "x" * 1000)
     # A machine that stands still would be reported, in a line on stderr: more calls.
-    server = start("revalidate_ms=4294967295", "config.handler_warn_ms=0")
+    server = start("revalidate_ms=4294967295", "config.handler_warn_ms=never")
     for target in ["/plain", "/tiny.txt", "/small.bin", "/missing", "/sub"]:
         calls = system_calls(server, target, 200, tmp_path)
         waits = sum(calls.pop(name, 0) for name in ("epoll_wait", "epoll_pwait", "epoll_pwait2"))

@@ -99,7 +99,7 @@ def test_idle_connections_are_closed_without_a_word(serve):
 
 
 def test_a_body_of_which_nothing_comes_ends(serve):
-    server = serve(settings={"body_timeout": 1, "min_receive_rate": 0})
+    server = serve(settings={"body_timeout": 1, "min_receive_rate": "never"})
     since = time.monotonic()
     with server.connect() as connection:
         connection.send(head("POST", "/body", [("Content-Length", 1000)]) + b"x" * 500)
@@ -163,7 +163,7 @@ def test_a_body_at_the_minimum_rate_is_accepted(serve):
 
 @pytest.mark.parametrize("route", ["/static?size=30000000", "/copy?size=12000000"])
 def test_a_client_that_does_not_read_is_cut_off(serve, route):
-    server = serve(settings={"write_timeout": 1, "min_send_rate": 0})
+    server = serve(settings={"write_timeout": 1, "min_send_rate": "never"})
     with server.connect(receive_buffer=4096) as connection:
         connection.send(head("GET", route))
         server.wait_counter("timeouts_write", 1)
@@ -268,7 +268,7 @@ def test_a_client_that_reads_slowly_but_steadily_is_served(serve):
 
 def test_a_client_that_pipelines_and_does_not_read_is_bounded(serve):
     """Its requests wait with it: the memory that its responses may take is bounded."""
-    server = serve(settings={"write_timeout": 30, "min_send_rate": 0})
+    server = serve(settings={"write_timeout": 30, "min_send_rate": "never"})
     for _ in range(100):
         server.ask("/copy?size=100000")
     growth = server.memory_growth()

@@ -90,7 +90,7 @@ def test_more_slow_uploads_than_threads_hold_nobody_up(serve, tmp_path):
     """At default settings, 512 threads among them, but with time for slow machines: one client sends all bodies in turn. Each
     upload has sent 300 bytes; 32 have sent more than stays in memory."""
     uploads, size, large = 560, 200_000, 32
-    slow = {"connection_timeout": 600, "keepalive_timeout": 600, "body_timeout": 600, "min_receive_rate": 0}
+    slow = {"connection_timeout": 600, "keepalive_timeout": 600, "body_timeout": 600, "min_receive_rate": "never"}
     server = serve(settings={"spool_directory": tmp_path, **slow})
     server.get("/w/wait")
     server.counters()  # what they are asked by stays connected

@@ -556,10 +556,10 @@ static void make_config(uint64_t seed, uvhttp_server_config_t *config) {
     config->spool_memory = sim_one_in(&random, 2) ? 4096 : 65536;
     config->worker_threads = 1 + sim_below(&random, 6);
     config->worker_idle_timeout = 2;
-    config->worker_warn_ms = 0;
-    config->worker_queue_timeout_ms = sim_threads_are_patient ? 0 : 50;
+    config->worker_warn_ms = UVHTTP_NEVER;
+    config->worker_queue_timeout_ms = sim_threads_are_patient ? UVHTTP_NEVER : 50;
     if (!sim_threads_are_patient && sim_one_in(&random, 2)) config->max_backlog = 1 + sim_below(&random, 3);
-    config->handler_warn_ms = 0;
+    config->handler_warn_ms = UVHTTP_NEVER;
 }
 
 static void add_routes(uvhttp_server_t *server, uint32_t loop_count) {

@@ -3,12 +3,15 @@
 
 Structs that cross the boundary can grow, or never will: opaque ones, those that pass with their size, and those of
 test/abi/frozen.txt. Numbers of enumerators do not change: test/abi/enumerators.txt. Types and functions of the last release
-are still those: abidiff, against test/abi/released.i, unless the soname has changed since. With BUILD_DIR: what the shared
-library exports is what the headers declare.
+are still those: abidiff, against test/abi/released.i, unless the soname has changed since. Then docs/migration.md names what a
+program has to change. With BUILD_DIR: what the shared library exports is what the headers declare.
+
+released.sha256 is the SHA-256 of released.i.
 
 check_abi.py --update writes the list of enumerators again. check_abi.py --release makes the present headers those of the last
 release. check_abi.py --report prints what has changed since."""
 import argparse
+import hashlib
 import pathlib
 import re
 import subprocess
@@ -18,6 +21,7 @@ import public_headers
 from source_text import ROOT, report
 
 KEPT = ROOT / "test/abi"
+MIGRATION = ROOT / "docs/migration.md"
 SIZED_TEST = ROOT / "test/unit/server/test_sized.c"
 POINTER = re.compile(r"^(const )?(?:struct )?(uvhttp_\w+?)(?:_[st])? \*$")
 VALUE = re.compile(r"^(?:const )?(?:struct )?(uvhttp_\w+?)(?:_[st])?$")
@@ -179,6 +183,53 @@ def check_types(released, present, growing, version):
         yield f"the ABI differs from that of {version}, to which programs are bound: undo it, or raise the version\n{text}"
 
 
+# --- what a program has to change ---
+
+
+def plain_type(kind, interface):
+    """A type without what two compilers or two names for it differ in."""
+    for name, meant in interface.callbacks.items():
+        kind = re.sub(rf"\b{name}\b", meant, kind)
+    kind = re.sub(r"\(unnamed \w+ at [^)]*\)", "unnamed", kind.replace("_Bool", "bool"))
+    return re.sub(r"\b(struct|union|enum) |(?<=\w)_s\b", "", kind)
+
+
+def names_of(text):
+    """All names that are ours in a C text, but for tags."""
+    return set(re.findall(r"\b(?:uvhttp|UVHTTP)_\w+", re.sub(r"\b(struct|union|enum) \w+", "", text)))
+
+
+def source_changes(released, present):
+    """(name, what has become of it) of all that a program cannot use as before; of a field (struct, field, what)."""
+    old, new = public_headers.parse(released), public_headers.parse(present)
+    for name in sorted(names_of(released) - names_of(present)):
+        yield (name,), "is gone"
+    for name, value in sorted(old.enumerators.items()):
+        if new.enumerators.get(name, value) != value:
+            yield (name,), f"is {new.enumerators[name]}, and was {value}"
+    before, after = ({**one.functions, **one.inlines} for one in (old, new))
+    for name in sorted(set(before) & set(after)):
+        first, second = (
+            [plain_type(kind, interface) for kind in (one[name].result, *(parameter.type for parameter in one[name].parameters))]
+            for one, interface in ((before, old), (after, new))
+        )
+        if first != second:
+            yield (name,), "has another type"
+    for name in sorted(set(old.structs) & set(new.structs)):
+        kept = {(field.name, plain_type(field.type, new)) for field in new.structs[name].fields}
+        for field in old.structs[name].fields:
+            if (field.name, plain_type(field.type, old)) not in kept:
+                yield (name, field.name), "is gone or has another type"
+
+
+def check_migration(released, present, text):
+    """Each change has a name between backticks; of a struct, "members of `name_t`" stands for all of its fields."""
+    named = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", text))))
+    for names, what in source_changes(released, present):
+        if names[-1] not in named and f"members of `{names[0]}_t`" not in text:
+            yield f"{MIGRATION.relative_to(ROOT)} has no row for {'.'.join(names)}: it {what} since the last release"
+
+
 # --- the library ---
 
 
@@ -220,6 +271,16 @@ def update_enumerators(interface):
     path.write_text(head + "".join(f"{name} {value}\n" for name, value in lines), encoding="utf-8")
 
 
+def digest(text):
+    return hashlib.sha256(text.encode()).hexdigest() + "\n"
+
+
+def check_released(released, kept):
+    """Names in the tree are replaced now and then; those of a release are not."""
+    if digest(released) != kept:
+        yield "test/abi/released.i is not what was released (test/abi/released.sha256): git checkout it"
+
+
 def problems(arguments, present, interface):
     version_text = (ROOT / "include/uvhttp/version.h").read_text(encoding="utf-8")
     version = abi_version(version_text)
@@ -231,6 +292,9 @@ def problems(arguments, present, interface):
     yield from check_enumerators(kept, interface.enumerators, version)
     if abi_version(released) == version:
         yield from check_types(released, present, set(interface.structs) - set(frozen), version)
+    else:
+        yield from check_migration(released, present, MIGRATION.read_text(encoding="utf-8"))
+    yield from check_released(released, (KEPT / "released.sha256").read_text(encoding="utf-8"))
     if arguments.build:
         yield from check_library(arguments.build, interface, version)
 
@@ -247,6 +311,7 @@ def main():
         interface = public_headers.parse(text)
         if arguments.release:
             (KEPT / "released.i").write_text(text, encoding="utf-8")
+            (KEPT / "released.sha256").write_text(digest(text), encoding="utf-8")
         if arguments.update or arguments.release:
             update_enumerators(interface)
         if arguments.report:

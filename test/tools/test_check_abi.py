@@ -185,5 +185,58 @@ class Versions(unittest.TestCase):
         self.assertEqual(check_abi.abi_version('#define UVHTTP_VERSION "1.4.0"'), "1")
 
 
+class Migration(unittest.TestCase):
+    """Names that a program has to change, and the page that has them."""
+
+    def missing(self, old, new, page=""):
+        self.assertEqual(BEFORE.count(old), 1)
+        return list(check_abi.check_migration(BEFORE, BEFORE.replace(old, new), page))
+
+    def test_what_stays_needs_no_row(self):
+        self.assertEqual(list(check_abi.check_migration(BEFORE, BEFORE + "int uvhttp_more(void);\n", "")), [])
+
+    def test_a_name_that_is_gone_needs_a_row(self):
+        for old, new, name in (
+            ("int uvhttp_thing_log(", "int uvhttp_thing_write(", "uvhttp_thing_log"),
+            ("UVHTTP_ONE, UVHTTP_TWO", "UVHTTP_ONE", "UVHTTP_TWO"),
+            ("extern int uvhttp_threshold;\n", "", "uvhttp_threshold"),
+        ):
+            (found,) = self.missing(old, new)
+            self.assertIn(f"row for {name}:", found)
+            self.assertEqual(self.missing(old, new, f"| `{name}` | something else |"), [])
+            self.assertEqual(len(self.missing(old, new, f"{name} without the mark of a name")), 1)
+
+    def test_another_type_needs_a_row(self):
+        for old, new, name in (
+            ("int uvhttp_thing_log(", "long uvhttp_thing_log(", "uvhttp_thing_log"),
+            ("const uvhttp_thing_t *thing);", "const uvhttp_thing_t *thing, int at);", "uvhttp_thing_name"),
+            ("UVHTTP_ONE, UVHTTP_TWO", "UVHTTP_ONE, UVHTTP_TWO = 7", "UVHTTP_TWO"),
+        ):
+            (found,) = self.missing(old, new)
+            self.assertIn(f"row for {name}:", found)
+            self.assertEqual(self.missing(old, new, f"`{name}`"), [])
+
+    def test_a_member_needs_a_row_or_the_struct_has_one(self):
+        for new in ("int first; const char *third;", "int first; long second; const char *third;"):
+            (found,) = self.missing("int first; int second; const char *third;", new)
+            self.assertIn("row for uvhttp_options.second:", found)
+            self.assertEqual(self.missing("int first; int second; const char *third;", new, "`uvhttp_options_t.second`"), [])
+            self.assertEqual(self.missing("int first; int second; const char *third;", new, "members of `uvhttp_options_t`"), [])
+
+    def test_an_inline_function_over_an_exported_one_is_no_change(self):
+        old = "int uvhttp_thing_log(uvhttp_thing_t *thing, const char *format, ...);\n"
+        new = "static inline int uvhttp_thing_log(uvhttp_thing_t *thing, const char *format, ...) { (void)thing, (void)format; return 0; }\n"
+        self.assertEqual(self.missing(old, new), [])
+
+    def test_a_callback_with_a_name_is_the_same_type(self):
+        old = "uvhttp_end_cb on_end, void *user);"
+        new = "void (*on_end)(uvhttp_thing_t *thing, int status, void *user), void *user);"
+        self.assertEqual(self.missing(old, new), [])
+
+    def test_a_changed_release_is_found(self):
+        self.assertEqual(list(check_abi.check_released(BEFORE, check_abi.digest(BEFORE))), [])
+        self.assertEqual(len(list(check_abi.check_released(BEFORE + "\n", check_abi.digest(BEFORE)))), 1)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -54,7 +54,7 @@ def server(engine, prefix=(), arguments=(), **options):
     """performance_test with one loop. Yields (process, port); engine uring must be the engine it says it runs on. It says
     nothing of iterations that take long because the machine stands still: that would be calls and allocations."""
     port = free_port()
-    command = [SERVER, "--port", str(port), "--io-threads", "1", "--engine", engine, "--handler-warn-ms", "0"]
+    command = [SERVER, "--port", str(port), "--io-threads", "1", "--engine", engine, "--handler-warn-ms", "never"]
     return running([*prefix, *command, *arguments], port, **options)
 
 

@@ -23,7 +23,7 @@ def count(build, run, level, arguments=()):
     with tempfile.TemporaryDirectory() as directory:
         port, path = gate.free_port(), pathlib.Path(directory) / "callgrind"
         command = ["valgrind", "--tool=callgrind", "--separate-threads=yes", f"--callgrind-out-file={path}", server, "--listen",
-                   f"{gate.HOST}:{port}", "--log-rate", "0", "--set", "handler_warn_ms=0", *arguments]  # fmt: skip
+                   f"{gate.HOST}:{port}", "--log-rate", "0", "--set", "handler_warn_ms=never", *arguments]  # fmt: skip
         environment = dict(os.environ, UVHTTP_ENGINE="epoll", UVHTTP_LOG_LEVEL=level)
         with gate.running([str(word) for word in command], port, env=environment):
             run(port)

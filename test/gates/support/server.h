@@ -12,8 +12,8 @@ static void server_settings(uvhttp_server_config_t *config, const char *engine) 
     config->engine = strcmp(engine, "uring") == 0 ? UVHTTP_ENGINE_URING : UVHTTP_ENGINE_EPOLL;
     config->io_threads = 1;
     config->quiet = true;
-    config->handler_warn_ms = config->worker_warn_ms = 0;
-    config->worker_idle_timeout = 0;
+    config->handler_warn_ms = config->worker_warn_ms = UVHTTP_NEVER;
+    config->worker_idle_timeout = UVHTTP_NEVER;
 }
 
 /* Runs it, and frees it. Returns what main returns. */

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 /* --- counting --- */
 
-static std::atomic<long> news, hook_calls, live, hooked;
+static std::atomic<long> news, hook_calls, live, hooked, ready_calls;
 static std::atomic<long> new_to_fail, hook_to_fail; /* counted down; the one that reaches 0 fails */
 
 static bool fails(std::atomic<long> &countdown) {
@@ -511,6 +511,7 @@ int main(int argc, char **argv) try {
         hooked++;
         if (req.path() == "/throw/sync") std::rethrow_exception(exception); /* must not get far */
     });
+    server.on_ready([&server] { ready_calls += uvhttp_server_ready(server.native()); });
     add_responses(server);
     add_throwing(server);
     add_waits(server);
@@ -559,9 +560,10 @@ int main(int argc, char **argv) try {
     });
     server.get("/stats", [&server](request &) {
         char text[200];
-        std::snprintf(text, sizeof text, R"({"live":%ld,"exceptions":%ld,"hooked":%ld,"news":%ld,"hook_calls":%ld})",
-                      live.load(), static_cast<long>(server.exceptions()), hooked.load(), news.load(),
-                      hook_calls.load());
+        std::snprintf(text, sizeof text,
+                      R"({"live":%ld,"exceptions":%ld,"hooked":%ld,"ready":%ld,"news":%ld,"hook_calls":%ld})",
+                      live.load(), static_cast<long>(server.exceptions()), hooked.load(), ready_calls.load(),
+                      news.load(), hook_calls.load());
         return uvhttp::json(200, text);
     });
     uvhttp_get(server.native(), "/c", c_handler, nullptr);

@@ -6,48 +6,49 @@
 static const struct range {
     const char *name;
     const char *below, *min, *max, *above;
+    const char *never; /* the word for UVHTTP_NEVER, if the field can have that */
 } ranges[] = {
-    {"io_threads", NULL, "0", "1024", "1025"},
-    {"max_connections", "0", "1", "10000000", "10000001"},
-    {"backlog", "0", "1", "65535", "65536"},
-    {"read_buffer_size", "1023", "1024", "1048576", "1048577"},
-    {"read_buffer_count", "4", "8", "32768", "65536"},
-    {"write_buffer_size", "1023", "1024", "67108864", "67108865"},
-    {"write_queue_max", "4095", "4096", "4294967295", "4294967296"},
-    {"connection_timeout", NULL, "0", "604800", "604801"},
-    {"body_timeout", NULL, "0", "604800", "604801"},
-    {"keepalive_timeout", NULL, "0", "604800", "604801"},
-    {"write_timeout", NULL, "0", "604800", "604801"},
-    {"min_receive_rate", NULL, "0", "1073741824", "1073741825"},
-    {"min_send_rate", NULL, "0", "1073741824", "1073741825"},
-    {"rate_grace", NULL, "0", "604800", "604801"},
-    {"drain_timeout", NULL, "0", "604800", "604801"},
-    {"request_line_max", "63", "64", "1048576", "1048577"},
-    {"headers_size_max", "63", "64", "1048576", "1048577"},
-    {"header_count_max", "0", "1", "1000", "1001"},
-    {"body_size_max", NULL, "0", "4611686018427387903", "4611686018427387904"},
-    {"chunk_extension_max", NULL, "0", "1048576", "1048577"},
-    {"trailer_size_max", NULL, "0", "1048576", "1048577"},
-    {"request_memory_max", "4095", "4096", "4611686018427387903", "4611686018427387904"},
-    {"keepalive_requests_max", NULL, "0", "4294967295", "4294967296"},
-    {"iteration_requests_max", "0", "1", "4294967295", "4294967296"},
-    {"worker_threads", "0", "1", "16384", "16385"},
-    {"max_backlog", "0", "1", "10000000", "10000001"},
-    {"worker_idle_timeout", NULL, "0", "604800", "604801"},
-    {"worker_warn_ms", NULL, "0", "86400000", "86400001"},
-    {"drain_idle_ms", NULL, "0", "86400000", "86400001"},
-    {"handler_warn_ms", NULL, "0", "86400000", "86400001"},
-    {"worker_queue_timeout_ms", NULL, "0", "86400000", "86400001"},
-    {"worker_live_max", NULL, "0", "16384", "16385"},
-    {"spool_memory", "4095", "4096", "67108864", "67108865"},
-    {"spool_size_max", NULL, "0", "9223372036854775807", "9223372036854775808"},
-    {"tls_handshake_timeout", "0", "1", "3600", "3601"},
-    {"tls_ticket_period", "0", "1", "604800", "604801"},
-    {"connections_per_address_max", NULL, "0", "10000000", "10000001"},
-    {"descriptors_reserved", NULL, "0", "1000000", "1000001"},
-    {"drain_grace_ms", NULL, "0", "86400000", "86400001"},
-    {"descriptor_limit", NULL, "0", "1073741824", "1073741825"},
-    {"upgrade_timeout", "0", "1", "86400", "86401"},
+    {"io_threads", NULL, "0", "1024", "1025", NULL},
+    {"max_connections", "0", "1", "10000000", "10000001", NULL},
+    {"backlog", "0", "1", "65535", "65536", NULL},
+    {"read_buffer_size", "1023", "1024", "1048576", "1048577", NULL},
+    {"read_buffer_count", "4", "8", "32768", "65536", NULL},
+    {"write_buffer_size", "1023", "1024", "67108864", "67108865", NULL},
+    {"write_queue_max", "4095", "4096", "4294967295", "4294967296", NULL},
+    {"connection_timeout", "0", "1", "604800", "604801", "never"},
+    {"body_timeout", "0", "1", "604800", "604801", "never"},
+    {"keepalive_timeout", "0", "1", "604800", "604801", "never"},
+    {"write_timeout", "0", "1", "604800", "604801", "never"},
+    {"min_receive_rate", "0", "1", "1073741824", "1073741825", "never"},
+    {"min_send_rate", "0", "1", "1073741824", "1073741825", "never"},
+    {"rate_grace", NULL, "0", "604800", "604801", NULL},
+    {"drain_timeout", NULL, "0", "604800", "604801", NULL},
+    {"request_line_max", "63", "64", "1048576", "1048577", NULL},
+    {"headers_size_max", "63", "64", "1048576", "1048577", NULL},
+    {"header_count_max", "0", "1", "1000", "1001", NULL},
+    {"body_size_max", NULL, "0", "4611686018427387903", "4611686018427387904", NULL},
+    {"chunk_extension_max", NULL, "0", "1048576", "1048577", NULL},
+    {"trailer_size_max", NULL, "0", "1048576", "1048577", NULL},
+    {"request_memory_max", "4095", "4096", "4611686018427387903", "4611686018427387904", NULL},
+    {"keepalive_requests_max", "0", "1", "4294967294", "4294967295", "unlimited"},
+    {"iteration_requests_max", "0", "1", "4294967295", "4294967296", NULL},
+    {"worker_threads", "0", "1", "16384", "16385", NULL},
+    {"max_backlog", "0", "1", "10000000", "10000001", NULL},
+    {"worker_idle_timeout", "0", "1", "604800", "604801", "never"},
+    {"worker_warn_ms", "0", "1", "86400000", "86400001", "never"},
+    {"drain_idle_ms", NULL, "0", "86400000", "86400001", NULL},
+    {"handler_warn_ms", "0", "1", "86400000", "86400001", "never"},
+    {"worker_queue_timeout_ms", "0", "1", "86400000", "86400001", "never"},
+    {"worker_live_max", NULL, "0", "16384", "16385", NULL},
+    {"spool_memory", "4095", "4096", "67108864", "67108865", NULL},
+    {"spool_size_max", NULL, "0", "9223372036854775807", "9223372036854775808", NULL},
+    {"tls_handshake_timeout", "0", "1", "3600", "3601", NULL},
+    {"tls_ticket_period", "0", "1", "604800", "604801", NULL},
+    {"connections_per_address_max", "0", "1", "10000000", "10000001", "unlimited"},
+    {"descriptors_reserved", NULL, "0", "1000000", "1000001", NULL},
+    {"drain_grace_ms", NULL, "0", "86400000", "86400001", NULL},
+    {"descriptor_limit", NULL, "0", "1073741824", "1073741825", NULL},
+    {"upgrade_timeout", "0", "1", "86400", "86401", NULL},
 };
 #define RANGE_COUNT (sizeof ranges / sizeof *ranges)
 
@@ -82,8 +83,8 @@ static void expect_refused(const char *name, const char *value, const char *rang
     snprintf(quoted, sizeof quoted, "%s is \"%s\": expected %s", name, value, range);
     assert_int_equal(strncmp(message, quoted, strlen(quoted)), 0);
     const char *unit = message + strlen(quoted);
-    assert_true(*unit == '\0' || strcmp(unit, " seconds") == 0 || strcmp(unit, " milliseconds") == 0 ||
-                strncmp(unit, " bytes", 6) == 0);
+    assert_true(*unit == '\0' || strncmp(unit, " seconds", 8) == 0 || strncmp(unit, " milliseconds", 13) == 0 ||
+                strncmp(unit, " bytes", 6) == 0 || strncmp(unit, " or unlimited", 13) == 0);
 }
 
 static void test_each_number_has_its_range_and_says_so(void **state) {
@@ -106,6 +107,75 @@ static void test_each_number_has_its_range_and_says_so(void **state) {
         for (size_t j = 0; j < sizeof junk / sizeof *junk; j++) expect_refused(range->name, junk[j], expected);
     }
     expect_refused("read_buffer_count", "65", "8..32768, a power of two");
+}
+
+/* --- 0 and UVHTTP_NEVER --- */
+
+static void keep_value(const char *name, const char *group, const char *value, const char *expected, void *user) {
+    const char **wanted = user;
+    (void)group, (void)expected;
+    if (strcmp(name, wanted[0]) == 0) wanted[1] = strcmp(value, wanted[2]) == 0 ? "as wanted" : "another one";
+}
+
+static void test_what_can_be_without_a_limit_has_a_word_for_it(void **state) {
+    (void)state;
+    for (size_t i = 0; i < RANGE_COUNT; i++) {
+        const struct range *range = &ranges[i];
+        uvhttp_server_config_t config;
+        char message[200], end[120];
+        uvhttp_server_config_default(&config);
+        int status = uvhttp_server_config_set(&config, range->name, range->never ? range->never : "never", NULL, 0);
+        assert_int_equal(status, range->never ? UVHTTP_OK : UVHTTP_E_CONFIG);
+        assert_int_equal(uvhttp_server_config_set(&config, range->name, "4294967295", NULL, 0),
+                         !range->never && strtoull(range->max, NULL, 10) >= UINT32_MAX ? UVHTTP_OK : UVHTTP_E_CONFIG);
+        if (!range->never) continue;
+        assert_int_equal(uvhttp_server_config_check(&config, NULL, 0), UVHTTP_OK);
+        const char *seen[] = {range->name, NULL, range->never};
+        uvhttp_server_config_fields(&config, keep_value, seen);
+        assert_string_equal(seen[1], "as wanted");
+        const char *other = strcmp(range->never, "never") == 0 ? "unlimited" : "never";
+        assert_int_equal(uvhttp_server_config_set(&config, range->name, other, NULL, 0), UVHTTP_E_CONFIG);
+        assert_int_equal(uvhttp_server_config_set(&config, range->name, "0", message, sizeof message), UVHTTP_E_CONFIG);
+        snprintf(end, sizeof end, " or %s; what 0 meant before 0.2 is %s now (UVHTTP_NEVER in a program)", range->never,
+                 range->never);
+        assert_true(strlen(message) > strlen(end));
+        assert_string_equal(message + strlen(message) - strlen(end), end);
+    }
+}
+
+/* The meaning of 0 stands in the table, or 0 is refused: a field cannot be added where it silently means "off". */
+static void test_0_is_an_amount_or_the_default_or_refused(void **state) {
+    (void)state;
+    uvhttp_server_config_t config;
+    const char *name, *group;
+    unsigned refused = 0, accepted = 0;
+    uvhttp_server_config_default(&config);
+    for (size_t i = 0; (name = uvhttp__config_name(&config, i, &group)); i++) {
+        char expected[UVHTTP__CONFIG_EXPECTED_SIZE];
+        const char *range = uvhttp__config_expected(i, expected);
+        if (*range < '0' || *range > '9' || !strstr(range, "..") || strstr(range, "0.05")) continue; /* no number */
+        bool takes = uvhttp_server_config_set(&config, name, "0", NULL, 0) == UVHTTP_OK;
+        if (takes != (uvhttp__config_zero(i) != NULL)) fail_msg("%s: what is 0?", name);
+        takes ? accepted++ : refused++;
+    }
+    assert_int_equal(accepted, 14);
+    assert_true(refused > 30);
+}
+
+static void test_a_program_that_means_never_by_0_is_refused(void **state) {
+    (void)state;
+    uvhttp_server_config_t config;
+    char message[200];
+    uvhttp_server_config_default(&config);
+    config.keepalive_timeout = 0;
+    assert_int_equal(uvhttp_server_config_check(&config, message, sizeof message), UVHTTP_E_CONFIG);
+    assert_string_equal(message, "keepalive_timeout is \"0\": expected 1..604800 seconds or never; what 0 meant before "
+                                 "0.2 is never now (UVHTTP_NEVER in a program)");
+    assert_null(uvhttp_server_new(&config));
+    config.keepalive_timeout = UVHTTP_NEVER;
+    uvhttp_server_t *server = uvhttp_server_new(&config);
+    assert_non_null(server);
+    uvhttp_server_free(server);
 }
 
 static void test_the_minimum_of_worker_threads_is_at_most_their_maximum(void **state) {
@@ -343,6 +413,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults_are_those_of_the_performance_standard),
         cmocka_unit_test(test_each_number_has_its_range_and_says_so),
+        cmocka_unit_test(test_what_can_be_without_a_limit_has_a_word_for_it),
+        cmocka_unit_test(test_0_is_an_amount_or_the_default_or_refused),
+        cmocka_unit_test(test_a_program_that_means_never_by_0_is_refused),
         cmocka_unit_test(test_the_minimum_of_worker_threads_is_at_most_their_maximum),
         cmocka_unit_test(test_texts_are_copied_and_must_fit),
         cmocka_unit_test(test_words_are_understood_and_others_refused),

@@ -60,13 +60,13 @@ static void test_fields_are_applied_and_others_stay(void **state) {
     char message[200] = "old";
     const char *text = "\xef\xbb\xbf# a comment\r\nio_threads: 3\r\nengine: \"libuv\"   # words may be quoted, and "
                        "this one is of 0.1\n"
-                       "keepalive_timeout : 0\nhalf_close: yes\n\nperformance:\n    log_level: ERROR\n"
+                       "keepalive_timeout : never\nhalf_close: yes\n\nperformance:\n    log_level: ERROR\n"
                        "    enable_statistics: off\nbody_size_max: 4294967296\n";
     assert_int_equal(load_text(&config, text, message, sizeof message), UVHTTP_OK);
     assert_string_equal(message, "");
     assert_int_equal(config.io_threads, 3);
     assert_int_equal(config.engine, UVHTTP_ENGINE_EPOLL);
-    assert_int_equal(config.keepalive_timeout, 0);
+    assert_int_equal(config.keepalive_timeout, UVHTTP_NEVER);
     assert_true(config.half_close);
     assert_int_equal(config.performance.log_level, UVHTTP_LOG_LEVEL_ERROR);
     assert_false(config.performance.enable_statistics);
@@ -115,8 +115,9 @@ static void test_unknown_names_are_reported_with_the_nearest(void **state) {
 
 static void test_wrong_values_are_reported_with_what_is_expected(void **state) {
     (void)state;
-    expect_refused("keepalive_timeout: 604801", "1:20: keepalive_timeout is \"604801\": expected 0..604800 seconds");
-    expect_refused("keepalive_timeout: 1m", "1:20: keepalive_timeout is \"1m\": expected 0..604800 seconds");
+    expect_refused("keepalive_timeout: 604801",
+                   "1:20: keepalive_timeout is \"604801\": expected 1..604800 seconds or never");
+    expect_refused("keepalive_timeout: 1m", "1:20: keepalive_timeout is \"1m\": expected 1..604800 seconds or never");
     expect_refused("backlog: -5", "1:10: backlog is \"-5\": expected 1..65535");
     expect_refused("backlog: 010", "1:10: backlog is \"010\": expected 1..65535");
     expect_refused("backlog: 0x10", "1:10: backlog is \"0x10\": expected 1..65535");
@@ -337,6 +338,21 @@ static void test_out_of_memory_is_an_error_and_nothing_is_applied(void **state) 
 static char sample[16384]; /* its text */
 static int fields_seen;
 
+/* The line says what 0 is. */
+static void expect_zero_in_sample(const char *name, const char *line) {
+    uvhttp_server_config_t config;
+    const char *field, *group;
+    size_t i = 0;
+    uvhttp_server_config_default(&config);
+    while ((field = uvhttp__config_name(&config, i, &group)) && strcmp(field, name) != 0) i++;
+    const char *zero = uvhttp__config_zero(i);
+    if (!zero) return;
+    char comment[80];
+    snprintf(comment, sizeof comment, "; 0: %s\n", zero);
+    const char *found = strstr(line, comment);
+    if (!found || found > strchr(line + 1, '\n')) fail_msg("examples/uvhttp.yaml: %s lacks \"%s\"", name, comment);
+}
+
 static void expect_in_sample(const char *name, const char *group, const char *value, const char *expected, void *user) {
     (void)user;
     char start[80], comment[120];
@@ -345,6 +361,7 @@ static void expect_in_sample(const char *name, const char *group, const char *va
     const char *line = strstr(sample, start);
     if (!line || !strstr(line, comment) || strstr(line, comment) > strchr(line + 1, '\n'))
         fail_msg("examples/uvhttp.yaml lacks the line%s # %s; ...", start, expected);
+    expect_zero_in_sample(name, line);
     fields_seen++;
 }
 
@@ -402,8 +419,9 @@ static void test_a_wrong_environment_is_reported_and_nothing_is_applied(void **s
     setenv("UVHTTP_BACKLOGS", "5", 1);
     char message[400];
     assert_int_equal(uvhttp_server_config_env(&config, message, sizeof message), UVHTTP_E_CONFIG);
-    assert_string_equal(message, "environment: UVHTTP_KEEPALIVE_TIMEOUT is \"1m\": expected 0..604800 seconds\n"
-                                 "environment: there is no UVHTTP_BACKLOGS, did you mean UVHTTP_BACKLOG?");
+    assert_string_equal(message,
+                        "environment: UVHTTP_KEEPALIVE_TIMEOUT is \"1m\": expected 1..604800 seconds or never\n"
+                        "environment: there is no UVHTTP_BACKLOGS, did you mean UVHTTP_BACKLOG?");
     assert_memory_equal(&config, &before, sizeof config);
     assert_int_equal(uvhttp_server_config_env(&config, NULL, 0), UVHTTP_E_CONFIG);
     unsetenv("UVHTTP_IO_THREADS");

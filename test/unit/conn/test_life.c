@@ -22,6 +22,25 @@ static void test_a_wrong_configuration_is_refused(void **state) {
     config = fixture->config;
     config.struct_size = sizeof config + 8;
     assert_null(uvhttp_tcp_server_new(&config, &fixture->handlers, NULL));
+    config = fixture->config;
+    config.drain_timeout = 604801;
+    assert_null(uvhttp_tcp_server_new(&config, &fixture->handlers, NULL));
+}
+
+static void test_no_limit_is_never_and_not_0(void **state) {
+    fixture_t *fixture = *state;
+    uvhttp_tcp_config_t config;
+    uvhttp_tcp_config_default(&config);
+    uint32_t *const limits[] = {&config.idle_timeout, &config.min_send_rate, &config.connections_per_address_max};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        assert_int_equal(*limits[i], UVHTTP_NEVER);
+        *limits[i] = 0;
+        assert_null(uvhttp_tcp_server_new(&config, &fixture->handlers, NULL));
+        *limits[i] = UVHTTP_NEVER;
+        uvhttp_tcp_server_t *server = uvhttp_tcp_server_new(&config, &fixture->handlers, NULL);
+        assert_non_null(server);
+        uvhttp_tcp_server_free(server);
+    }
 }
 
 /* --- start and stop --- */
@@ -31,6 +50,34 @@ static void test_a_server_that_nobody_came_to_stops(void **state) {
     fixture->config.io_threads = 3;
     fixture_start(fixture);
     assert_int_equal(fixture_stop(fixture), UVHTTP_OK);
+}
+
+static void on_ready(void *user) {
+    fixture_t *fixture = user;
+    if (fixture_seen(fixture, SEEN_OPEN) > 0) fixture_saw(fixture, SEEN_WRONG, 1);
+    fixture_saw(fixture, SEEN_STEP, 1);
+}
+
+static void open_when_ready(uvhttp_tcp_t *tcp, void *user) {
+    fixture_t *fixture = user;
+    if (fixture_seen(fixture, SEEN_STEP) != 1) fixture_saw(fixture, SEEN_WRONG, 1);
+    count_open(tcp, user);
+}
+
+static void test_it_is_ready_before_it_accepts(void **state) {
+    fixture_t *fixture = *state;
+    fixture->config.io_threads = 3;
+    fixture->handlers.on_open = open_when_ready;
+    fixture_make(fixture);
+    uvhttp_tcp_server_on_ready(fixture->server, on_ready, fixture);
+    assert_int_equal(uvhttp_tcp_server_listen(fixture->server, "127.0.0.1:0", &fixture->port), UVHTTP_OK);
+    int fd = client_connect(fixture->port);
+    assert_int_equal(fixture_seen(fixture, SEEN_STEP), 0);
+    fixture_run(fixture);
+    ping(fd);
+    close(fd);
+    assert_int_equal(fixture_stop(fixture), UVHTTP_OK);
+    assert_int_equal(fixture_seen(fixture, SEEN_STEP), 1);
 }
 
 static void test_stop_before_run_ends_it_at_once(void **state) {
@@ -294,7 +341,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate_setup_teardown(test_a_wrong_configuration_is_refused, fixture_setup, fixture_teardown,
                                                  &epoll_engine),
+        cmocka_unit_test_prestate_setup_teardown(test_no_limit_is_never_and_not_0, fixture_setup, fixture_teardown,
+                                                 &epoll_engine),
         ON_ENGINES(test_a_server_that_nobody_came_to_stops),
+        ON_ENGINES(test_it_is_ready_before_it_accepts),
         ON_ENGINES(test_stop_before_run_ends_it_at_once),
         ON_ENGINES(test_stop_from_another_thread_at_any_moment),
         ON_ENGINES(test_a_server_runs_once),

@@ -7,7 +7,7 @@
 
 static void test_a_body_that_does_not_come_in_the_time_of_its_route_is_408(void **state) {
     serving_t *serving = *state;
-    serving->config.min_receive_rate = 0;
+    serving->config.min_receive_rate = UVHTTP_NEVER;
     streaming_start(serving, (uvhttp_route_options_t){.body_timeout = 1});
     int fd = client_ask(serving, HEAD("Content-Length: 6\r\n") "x");
     assert_int_equal(client_read(fd)->status, 408);

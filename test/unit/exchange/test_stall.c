@@ -134,7 +134,7 @@ static void test_one_of_several_in_an_iteration_is_found_the_next_time(void **st
 
 static void test_it_can_be_switched_off(void **state) {
     serving_t *serving = *state;
-    start(serving, 0);
+    start(serving, UVHTTP_NEVER);
     ask(serving, GET("/slow/1"), 1);
     ask(serving, GET("/fast"), 1);
     assert_int_equal(blocked(serving), 0);
@@ -143,7 +143,7 @@ static void test_it_can_be_switched_off(void **state) {
 static void test_a_handler_without_a_response_is_named_once_a_second(void **state) {
     serving_t *serving = *state;
     uint64_t start_ns = uvhttp__clock_ns();
-    start(serving, 0);
+    start(serving, UVHTTP_NEVER);
     int fd = client_ask(serving, GET("/none/1"));
     for (int i = 0; i < 20; i++) {
         assert_int_equal(client_read(fd)->status, 500);

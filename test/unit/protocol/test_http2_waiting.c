@@ -29,7 +29,7 @@ static void release_all(void) {
 static serving_t *serve(void **state) {
     serving_t *serving = *state;
     memset(&work, 0, sizeof work);
-    serving->config.min_send_rate = 0;
+    serving->config.min_send_rate = UVHTTP_NEVER;
     serving_make(serving);
     assert_non_null(uvhttp_get(serving->server, "/wait", wait_for_it, NULL));
     assert_non_null(uvhttp_get(serving->server, "/text", text, NULL));
