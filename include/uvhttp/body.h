@@ -1,4 +1,4 @@
-/* Owns: streaming request bodies and trailers. Functions run on the loop's thread, unless they say otherwise. */
+/* Owns: streaming request bodies and trailers. Call the functions on the loop's thread, unless documented otherwise. */
 #ifndef UVHTTP_BODY_H
 #define UVHTTP_BODY_H
 

@@ -1,5 +1,5 @@
-/* Owns: waits of coroutines. A route with UVHTTP_EXEC_COROUTINE runs its handler in a coroutine on the loop's thread.
- * These functions suspend the coroutine without blocking that thread. */
+/* Owns: the functions in which a coroutine waits. A route with UVHTTP_EXEC_COROUTINE runs its handler in a coroutine on
+ * the loop's thread. These functions suspend the coroutine without blocking the thread. */
 #ifndef UVHTTP_CORO_H
 #define UVHTTP_CORO_H
 
@@ -12,9 +12,9 @@ struct uvhttp_request;
 
 /* Rules for all functions:
  * - Outside a coroutine they return UVHTTP_E_STATE (or NULL) and do nothing.
- * - A request is aborted when its client has gone, by a limit of the server, and at the end of the drain time. The
- * current wait then returns UVHTTP_E_ABORTED. Every later wait returns it immediately. The handler should then return.
- * Ignoring it is harmless: writes are refused and the response is dropped.
+ * - A request is aborted when its client disconnects, when it exceeds a limit of the server, and at the end of the
+ * drain time. The current wait then returns UVHTTP_E_ABORTED. Every later wait returns it immediately. The handler
+ * should then return. Ignoring it is harmless: writes are refused and the response is dropped.
  * - The first wait may return UVHTTP_E_NOMEM without waiting.
  * - `req`, `res` and all views of the request stay valid until the handler returns, across all waits, also after the
  * client has gone. A buffered response is sent when the handler returns. Streamed bytes are sent as they are written.

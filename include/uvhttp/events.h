@@ -12,10 +12,10 @@ UVHTTP_BEGIN_DECLS
 /** An open event stream. Reference-counted. */
 typedef struct uvhttp_events uvhttp_events_t;
 
-/** The end of a stream. It is called exactly once for each stream that uvhttp_events_open has opened, on the loop's
- * thread; later sends are refused. `status` is UVHTTP_OK (the application or a stop of the server has ended the stream,
- * and all of it was sent), UVHTTP_E_ABORTED (the client has gone) or UVHTTP_E_LIMIT (the client did not read and was
- * cut off, see queue_max). */
+/** Called exactly once at the end of each stream that uvhttp_events_open has opened, on the loop's thread. Later sends
+ * are refused. `status` is UVHTTP_OK (the application or a stop of the server has ended the stream, and all of it was
+ * sent), UVHTTP_E_ABORTED (the client has gone) or UVHTTP_E_LIMIT (the client did not read and was cut off, see
+ * queue_max). */
 typedef void (*uvhttp_events_close_cb)(uvhttp_events_t *events, int status, void *user);
 
 #define UVHTTP_EVENTS_HEARTBEAT_MS 15000u /**< default of heartbeat_ms */
@@ -69,8 +69,9 @@ static inline UVHTTP_MUST_USE int uvhttp_events_open(uvhttp_response_t *res, con
  * `event`, or all fields 0) or UVHTTP_E_NOMEM. Any thread. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_events_send(uvhttp_events_t *events, const uvhttp_event_t *event);
 
-/** Ends the stream after what this thread has sent; on_close follows. A browser connects again, unless the page
- * closes its EventSource or the next response is 204. Returns 0 or UVHTTP_E_ABORTED (the stream has ended). Any thread.
+/** Ends the stream after the events that this thread has sent; on_close follows. A browser connects again, unless the
+ * page closes its EventSource or the next response is 204. Returns 0 or UVHTTP_E_ABORTED (the stream has ended). Any
+ * thread.
  */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_events_close(uvhttp_events_t *events);
 

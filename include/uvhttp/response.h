@@ -1,7 +1,7 @@
-/* Owns: how a handler responds. A request gets one response. It is one of:
- * - a buffered response: the last call of uvhttp_response_text, _json, _send ... before the handler returns;
- * - a streamed response: uvhttp_response_begin, _write, _end;
- * - a deferred response, sent later from any thread: uvhttp_response_defer. */
+/* Owns: responses. A request gets exactly one response, in one of three forms:
+ * - buffered: the last call of uvhttp_response_text, _json, _send ... before the handler returns;
+ * - streamed: uvhttp_response_begin, _write, _end;
+ * - deferred: sent later, from any thread, through the handle of uvhttp_response_defer. */
 #ifndef UVHTTP_RESPONSE_H
 #define UVHTTP_RESPONSE_H
 
@@ -182,8 +182,8 @@ uvhttp_response_on_done(uvhttp_response_t *res, void (*hook)(uvhttp_response_t *
  * begun or deferred. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD uvhttp_deferred_t *uvhttp_response_defer(uvhttp_response_t *res);
 
-/** Sets a function that is called on the loop's thread, at most once, when the client goes before the response. The
- * request is still readable in it. Set it in the handler, directly after defer. */
+/** Sets a function that is called on the loop's thread, at most once, when the client disconnects before the response.
+ * The request is still readable in it. Set it in the handler, directly after defer. */
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD void
 uvhttp_deferred_on_abort(uvhttp_deferred_t *deferred, void (*on_abort)(uvhttp_deferred_t *deferred, void *user),
                          void *user);

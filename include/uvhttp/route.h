@@ -36,15 +36,15 @@ typedef enum uvhttp_flow { UVHTTP_NEXT, UVHTTP_STOP } uvhttp_flow_t;
 typedef uvhttp_flow_t (*uvhttp_middleware_cb)(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
 
 /** Continues the middleware chain after an asynchronous wait. The middleware has called uvhttp_response_defer and
- * returned UVHTTP_STOP. Instead of a response, `go_on` runs on the loop's thread and decides. UVHTTP_NEXT passes the
+ * returned UVHTTP_STOP. Instead of a response, `resume` runs on the loop's thread and decides. UVHTTP_NEXT passes the
  * request to the rest of the chain and the handler; they see a response that is not deferred. UVHTTP_STOP means that it
  * has responded, or deferred again. If the client has gone, `res` and `req` are NULL and the result is ignored. Release
  * the handle afterwards.
  *
- * Call it at most once, and not after a response. Returns 0, UVHTTP_E_ABORTED (the client has gone; `go_on` is not
+ * Call it at most once, and not after a response. Returns 0, UVHTTP_E_ABORTED (the client has gone; `resume` is not
  * called), UVHTTP_E_STATE, UVHTTP_E_INVALID or UVHTTP_E_NOMEM (the handle can still respond). With a handle of a
  * handler, the client gets 500. Any thread. */
-UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_deferred_next(uvhttp_deferred_t *deferred, uvhttp_middleware_cb go_on,
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_deferred_next(uvhttp_deferred_t *deferred, uvhttp_middleware_cb resume,
                                                          void *user);
 
 /** A middleware, passed by value. `destroy(user)` is called once if it is set: when the server is freed, or when

@@ -1,5 +1,4 @@
-/* Owns: registration of routes, which servers and groups of C++ have in common. Included by uvhttp.hpp, which has the
- * rest. May include: the public headers. */
+/* Owns: registration of routes on C++ servers and groups. uvhttp.hpp includes it. May include: the public headers. */
 #ifndef UVHTTP_HPP
 #include <uvhttp.hpp> /* which includes this file in its place */
 #elif !defined(UVHTTP_ROUTES_HPP)

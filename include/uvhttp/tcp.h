@@ -1,5 +1,5 @@
-/* Owns: the TCP server, usable without HTTP. Callbacks run on the loop thread of their connection. Functions with a
- * connection are for that thread, unless they say otherwise. */
+/* Owns: the TCP server, usable without HTTP. Callbacks run on the loop thread of their connection. Functions that take
+ * a connection must be called on that thread, unless documented otherwise. */
 #ifndef UVHTTP_TCP_H
 #define UVHTTP_TCP_H
 

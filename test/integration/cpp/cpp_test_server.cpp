@@ -151,7 +151,7 @@ static task<response> read_body(request &req) {
 
 static std::chrono::milliseconds limit(request &req) {
     long ms = number(req, "limit", -1);
-    return ms < 0 ? uvhttp::forever : std::chrono::milliseconds(ms);
+    return ms < 0 ? uvhttp::never : std::chrono::milliseconds(ms);
 }
 
 /* The ends of a pipe, or of a pair of sockets. */
