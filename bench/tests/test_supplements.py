@@ -43,7 +43,7 @@ def soaked(*checks: Check, minutes: float = 30, kind: str = "soak") -> Record:
         (replace(FOUND, dirty=True), "differ from their commit"),
         (replace(FOUND, configuration=replace(RELEASE, debug=True)), "not of a release build"),
         (replace(FOUND, configuration=replace(RELEASE, build_with_mimalloc=False)), "standard's configuration"),
-        (replace(FOUND, void=("uvhttp /count, round 1: 3 errors",)), "void runs"),
+        (replace(FOUND, void=("uvhttp /count, round 1: 3 errors",)), "discarded runs"),
         (replace(FOUND, restless=("x",)), "noisy machine"),
     ],
 )

@@ -467,8 +467,8 @@ int uvhttp__tcp_server_attach(uvhttp__tcp_server_t *tcp_server, struct uv_loop_s
         enter_ready(tcp_server);
         return UVHTTP_OK;
     }
-    /* An existing loop has handles in the application's loop, which use the server until they have closed: host_free
-     * waits for them. */
+    /* An existing loop has handles in the application's loop, which use the server until they have closed:
+     * uvhttp__tcp_server_free waits for them. */
     tcp_server->finished = true;
     if (!tcp_server->loops[0].io) tcp_server->uv = NULL;
     return status;

@@ -27,8 +27,8 @@ typedef struct uvhttp__conn_ops {
     void (*on_end)(uvhttp__conn_t *conn); /* FIN; a broken connection is closed instead */
     void (*on_sent)(uvhttp__conn_t *conn);
     void (*on_timer)(uvhttp__conn_t *conn);
-    /* The rate at which a peer must acknowledge output; NULL: host_options.output. While the connection finishes, that
-     * of the server applies. */
+    /* The rate at which a peer must acknowledge output; NULL: options.output of the server. While the connection
+     * finishes, that of the server applies. */
     const uvhttp__rate_limits_t *(*output_limits)(const uvhttp__conn_t *conn);
     /* May be NULL: never. Whether it waits for its client with nothing under way. Asked of connections that
      * uvhttp__conn_idle was called for. */
@@ -222,7 +222,7 @@ static inline const uvhttp__conn_ops_t *uvhttp__conn_ops(const uvhttp__conn_t *c
     return __builtin_expect(number > 0, 0) ? ops->others[number - 1] : ops;
 }
 
-/* Returns 0 or UVHTTP_E_NOMEM; on failure *host is not written. Options are copied, ops must be static. */
+/* Returns 0 or UVHTTP_E_NOMEM; on failure *tcp_server is not written. Options are copied, ops must be static. */
 int uvhttp__tcp_server_new(const uvhttp__tcp_server_options_t *options, uvhttp__tcp_server_t **tcp_server);
 int uvhttp__tcp_server_attach(uvhttp__tcp_server_t *tcp_server, struct uv_loop_s *uv);
 /* filter: NULL for none; copied, and released by uvhttp__tcp_server_free, if 0 is returned. */

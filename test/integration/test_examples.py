@@ -84,7 +84,7 @@ def test_rest_api_is_full_at_some_point_and_counts(serve):
         assert connection.get("/api/items/500", method="DELETE").status == 204
         assert connection.get("/api/items", method="POST", body=b'{"name":"b"}').status == 201
         assert len(json.loads(connection.get("/api/items?limit=1000").body)["items"]) == 1000
-        poll(lambda: json.loads(server.ask("/stats").body)["answered"] >= 1004)
+        poll(lambda: json.loads(server.ask("/stats").body)["responded"] >= 1004)
 
 
 # --- embed_in_uv_loop ---

@@ -33,14 +33,14 @@ int open(const char *path, int flags, ...) {
 }
 
 static struct {
-    sem_t inside, go_on;
+    sem_t inside, proceed;
     atomic_int handled, blocked, pieces, dones, aborted;
 } worked;
 
 static void reset_worked(void) {
     memset(&worked, 0, sizeof worked);
     sem_init(&worked.inside, 0, 0);
-    sem_init(&worked.go_on, 0, 0);
+    sem_init(&worked.proceed, 0, 0);
 }
 
 static void on_done(uvhttp_response_t *res, int status, void *user) {
@@ -93,7 +93,7 @@ static void block(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     atomic_fetch_add(&worked.blocked, 1);
     sem_post(&worked.inside);
-    sem_wait(&worked.go_on);
+    sem_wait(&worked.proceed);
     uvhttp_response_text(res, 200, "done");
 }
 
@@ -298,12 +298,12 @@ static void test_who_waits_too_long_for_a_thread_gets_503(void **state) {
     expect_status(fd, 503, true);
     close(fd);
     assert_int_equal(counter(serving, "work_queue_timeouts"), before + 5);
-    sem_post(&worked.go_on);
+    sem_post(&worked.proceed);
     assert_string_equal(client_read(busy)->body, "done");
     close(busy);
     busy = block_a_thread(serving); /* and that runs longer than it may wait is nothing to refuse */
     nanosleep(&(struct timespec){.tv_nsec = (QUEUE_MS + 50) * 1000000L}, NULL);
-    sem_post(&worked.go_on);
+    sem_post(&worked.proceed);
     assert_string_equal(client_read(busy)->body, "done");
     close(busy);
     expect_hello_from_a_thread(serving);
