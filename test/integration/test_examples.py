@@ -233,7 +233,7 @@ def chat(server, name, **options):
 
 
 @needs_websocket
-def test_websocket_chat_has_a_page_and_a_room(serve):
+def test_websocket_chat_has_a_page_and_a_topic(serve):
     server = serve("websocket_chat")
     page = server.get("/")
     assert page.status == 200 and page.header("Content-Type").startswith("text/html") and "new WebSocket(" in page.text

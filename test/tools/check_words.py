@@ -21,7 +21,7 @@ from source_text import ROOT, TOKEN
 
 WORDS = pathlib.Path(__file__).parent / "words"
 # Subjects of commits after this one are checked. It is the last one before the number of findings became 0: two older subjects have words
-# of the list ("beside", "wait for their turn"), and a subject cannot be changed.
+# of the list, and a subject cannot be changed.
 COMMITS_AFTER = "e46ce0f4"
 C_SUFFIXES, SHELL_NAMES = (".c", ".h", ".hpp", ".cpp"), ("dev", "CMakeLists.txt")
 # Lists of words, what others wrote, and what tells about the past.

@@ -1,5 +1,5 @@
 /* Owns: tests of streamed bodies that come before a worker thread is given to their handler: slow clients hold no
- * thread, what comes is what the handler reads, every bound answers cleanly. On each engine. */
+ * thread, what comes is what the handler reads, every limit ends in a proper response. On each engine. */
 #include <fcntl.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -48,7 +48,7 @@ static void on_done(uvhttp_response_t *res, int status, void *user) {
     atomic_fetch_add(status == UVHTTP_OK ? &worked.dones : &worked.aborted, 1);
 }
 
-static uvhttp_flow_t watch(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static uvhttp_flow_t add_hooks(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     uvhttp_response_on_done(res, on_done, NULL);
     return UVHTTP_NEXT;
@@ -123,7 +123,7 @@ static serving_t *start(void **state) {
     reset_worked();
     serving_make(serving);
     const uvhttp_route_options_t spooled = {.stream_body = true}, live = {.stream_body = true, .live_body = true};
-    uvhttp_use(serving->server, (uvhttp_middleware_t){.run = watch});
+    uvhttp_use(serving->server, (uvhttp_middleware_t){.run = add_hooks});
     route(serving->server, "/spool", read_all, UVHTTP_EXEC_WORKER, spooled);
     route(serving->server, "/live", read_all, UVHTTP_EXEC_WORKER, live);
 #if UVHTTP_WITH_COROUTINES

@@ -46,7 +46,7 @@ static void on_finish(uvhttp_response_t *res, void *user) {
     uvhttp_response_header(res, "X-Hook", "yes");
 }
 
-static uvhttp_flow_t watch(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static uvhttp_flow_t add_hooks(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     uvhttp_response_on_finish(res, on_finish, NULL);
     uvhttp_response_on_done(res, on_done, NULL);
@@ -152,7 +152,7 @@ static void add_routes(serving_t *serving) {
     seen_reset();
     serving_make(serving);
     uvhttp_server_t *server = serving->server;
-    uvhttp_use(server, (uvhttp_middleware_t){.run = watch});
+    uvhttp_use(server, (uvhttp_middleware_t){.run = add_hooks});
     uvhttp_route(server, UVHTTP_ANY, "/tell/:id", report_all, "told", UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/nothing", nothing, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/source", send_file, "test/tools/layers.txt", UVHTTP_EXEC_WORKER);
@@ -410,7 +410,7 @@ static void test_a_handle_whose_client_goes_while_the_handler_runs(void **state)
     serving_t *serving = *state;
     start(serving);
     for (int cursor = 0; cursor < 3;
-         ++cursor) { /* nothing said, something said, answered and released before it returned */
+         ++cursor) { /* nothing sent, something sent, responded and released before it returned */
         int fd = client_ask(serving, GET("/defer"));
         wait_semaphore(&seen.inside);
         uvhttp_deferred_t *deferred = atomic_load(&seen.deferred);
