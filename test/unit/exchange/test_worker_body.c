@@ -350,7 +350,7 @@ static void test_a_stop_cuts_off_who_waits_for_a_body(void **state) {
     close(fd);
 }
 
-static void wait_for_go_on(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void wait_for_proceed(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     sem_wait(&seen.proceed);
     uvhttp_response_text(res, 200, "done");
@@ -363,7 +363,7 @@ static void test_a_thread_that_waits_for_a_slow_client_is_not_a_slow_job(void **
     serving->config.worker_warn_ms = 20;
     serving_make(serving);
     route(serving->server, "/all", read_all, true);
-    route(serving->server, "/blocks", wait_for_go_on, false);
+    route(serving->server, "/blocks", wait_for_proceed, false);
     serving_start(serving);
     int live = client_ask(serving, POST("/all", "Content-Length: 6\r\n") "ab");
     WAIT_UNTIL(atomic_load(&seen.bytes) == 2);
