@@ -27,7 +27,7 @@ VERSION = re.search(r'define UVHTTP_VERSION "(.*)"', pathlib.Path(__file__).pare
 START_SECONDS = 60  # bounds a hang: under a sanitizer, on a busy machine, a start may take 20 s
 STOP_SECONDS = 20
 RATE_GRACE = 60  # clients that a test has not reached yet are silent for longer than the default on a busy machine
-WATCHDOG = re.compile(r"http: (.* kept loop \d+ from its other clients|loop \d+ was kept from its clients) for ")
+WATCHDOG = re.compile(r"http: (.* blocked loop \d+|loop \d+ was blocked) for ")
 REPORT = re.compile(r"Sanitizer|runtime error:|Assertion .* failed|double free|corrupted")
 
 
