@@ -49,7 +49,7 @@ static void on_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t 
 
 static void on_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
     (void)req;
-    if (status == UVHTTP_OK) respond(res, user); /* else the library responds, unless the client has gone */
+    if (status == UVHTTP_OK) respond(res, user); /* else the library responds, unless the client has disconnected */
 }
 
 static void hash_body(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {

@@ -48,7 +48,7 @@ UVHTTP_EXPORT UVHTTP_IN_COROUTINE UVHTTP_MUST_USE int uvhttp_coro_request_sized(
  * nothing is retried. Any status is a response: 404 is not an error.
  *
  * Returns 0. On failure *response is NULL, and the result is one of:
- * - UVHTTP_E_ABORTED: the client of this server has gone (<uvhttp/coro.h>); UVHTTP_E_TIMEOUT;
+ * - UVHTTP_E_ABORTED: the client of this server has disconnected (<uvhttp/coro.h>); UVHTTP_E_TIMEOUT;
  * - UVHTTP_E_PEER_UNREACHABLE, UVHTTP_E_PEER_NAME;
  * - UVHTTP_E_PEER_RESET: reset, or closed before the response was complete;
  * - UVHTTP_E_PEER_RESPONSE: no HTTP response, or an ambiguous one;

@@ -17,7 +17,8 @@ struct uvhttp_request;
  * should then return. Ignoring it is harmless: writes are refused and the response is dropped.
  * - The first wait may return UVHTTP_E_NOMEM without waiting.
  * - `req`, `res` and all views of the request stay valid until the handler returns, across all waits, also after the
- * client has gone. A buffered response is sent when the handler returns. Streamed bytes are sent as they are written.
+ * client has disconnected. A buffered response is sent when the handler returns. Streamed bytes are sent as they are
+ * written.
  * - Timeouts are in milliseconds from the start of the loop iteration. They expire at the next quarter of a millisecond
  * (on a loop of the application: the next millisecond), or when the loop is free. 0 does not wait. An expired timeout
  * returns UVHTTP_E_TIMEOUT.
@@ -79,7 +80,7 @@ UVHTTP_EXPORT UVHTTP_IN_COROUTINE UVHTTP_MUST_USE int uvhttp_coro_spawn(void (*r
 
 /** Waits for the end of a coroutine that the caller spawned. Returns 0 when it has ended and `coro` is invalid.
  * Otherwise `coro` is still valid: UVHTTP_E_TIMEOUT, UVHTTP_E_STATE (not spawned by the caller) or UVHTTP_E_INVALID.
- * When the client goes, both are cancelled, and this call still waits for the end of the child. */
+ * When the client disconnects, both are cancelled, and this call still waits for the end of the child. */
 UVHTTP_EXPORT UVHTTP_IN_COROUTINE int uvhttp_coro_join(uvhttp_coro_t *coro, uint32_t timeout_ms);
 
 /** Cancels a coroutine that the caller spawned: its current wait and later ones return UVHTTP_E_ABORTED. It must still

@@ -377,7 +377,7 @@ uvhttp_server_on_reload(uvhttp_server_t *server, void (*on_reload)(uvhttp_server
  *
  * `code` is the reason: UVHTTP_E_NOT_FOUND (404), UVHTTP_E_HTTP_METHOD_NOT_ALLOWED (405), UVHTTP_E_HTTP_METHOD_UNKNOWN
  * (501), UVHTTP_E_NO_RESPONSE (500: the handler neither responded nor deferred), a code of <uvhttp/error.h> with a
- * status (400, 408, 413, 414, 431, 503, 505 ...), or a code of static files, WebSocket routes or forms. `req` shows
+ * status (400, 408, 413, 414, 431, 503, 505 ...), or a code of static files, WebSocket routes or forms. `req` contains
  * what is known. For a malformed head these are method and target if the request line has them, else "", and no fields.
  */
 typedef void (*uvhttp_error_cb)(uvhttp_request_t *req, uvhttp_response_t *res, int status, int code, void *user);
