@@ -133,7 +133,7 @@ def text_of(path, text):
         return python_text(text, with_literals)
     if name.endswith(".md"):
         return markdown_text(text)
-    return plain_text(text) if name.endswith((".sh", ".cmake", ".in")) or name in SHELL_NAMES else None
+    return plain_text(text) if name.endswith((".sh", ".cmake", ".in", ".yaml")) or name in SHELL_NAMES else None
 
 
 def folder_of(path):
@@ -237,7 +237,7 @@ def search(sources, words=WORDS):
 def project():
     sources = {}
     for path in files():
-        wanted = path.endswith((*C_SUFFIXES, ".py", ".md", ".sh", ".cmake", ".in")) or path.rsplit("/", 1)[-1] in SHELL_NAMES
+        wanted = path.endswith((*C_SUFFIXES, ".py", ".md", ".sh", ".cmake", ".in", ".yaml")) or path.rsplit("/", 1)[-1] in SHELL_NAMES
         if wanted and not any(fnmatch.fnmatch(path, skipped) for skipped in SKIPPED):
             sources[path] = (ROOT / path).read_text(encoding="utf-8")
     sources["commits"] = "\n".join(line for (line,) in subjects().values())
