@@ -267,7 +267,7 @@ static void on_signal(int signal_number, void *arg) {
     pthread_mutex_unlock(&tcp_server->stop_lock);
 }
 
-/* --- workers --- */
+/* --- loops --- */
 
 /* One loop cannot serve any more: clients would be spread over it all the same. The server ends, and says so. */
 static void on_loop_failed(uvhttp__loop_t *io, void *arg) {
@@ -360,7 +360,7 @@ static void free_loops(uvhttp__tcp_server_t *tcp_server) {
     }
 }
 
-/* Those that no worker has taken over. */
+/* Closes the sockets that no loop owns yet. */
 static void close_sockets(uvhttp__tcp_server_t *tcp_server) {
     for (uint32_t i = 0; i < tcp_server->endpoint_count * tcp_server->loop_count; i++) {
         if (tcp_server->fds[i] >= 0) close(tcp_server->fds[i]);

@@ -51,7 +51,7 @@ void uvhttp__tcp_server_fit_descriptors(uvhttp__tcp_server_t *tcp_server, bool r
 void uvhttp__tcp_server_forget_descriptors(uvhttp__tcp_server_t *tcp_server);
 
 /* evict.c */
-/* Leaves its worker's list. */
+/* Leaves its loop's list. */
 void uvhttp__conn_unlink(uvhttp__conn_t *conn);
 /* The rate check of its output has ended: its client has acknowledged everything. If nothing else is in progress it is
  * idle from now on. */
@@ -60,7 +60,7 @@ void uvhttp__conn_output_acknowledged(uvhttp__conn_t *conn);
  * again: that was asked for before, and may be under way. */
 void uvhttp__tcp_loop_make_place(uvhttp__tcp_loop_t *loop, bool again);
 void uvhttp__tcp_loop_on_evict_post(uvhttp__post_t *post);
-/* From now on no connection is evicted; all are in worker->conns. */
+/* From now on no connection is evicted; all are in loop->conns. */
 void uvhttp__tcp_loop_idle_drain(uvhttp__tcp_loop_t *loop);
 
 /* accept.c */

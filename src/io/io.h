@@ -203,7 +203,7 @@ struct uvhttp__stream {
     uint32_t flags;      /* UVHTTP__STREAM_* */
     uint32_t held_size;  /* bytes kept for later delivery */
     uint32_t out_sent;   /* bytes that the kernel took; wraps, and what is sent and forgotten at once is missing */
-    uint32_t idle_since; /* the owner's, stands where padding would be: uvhttp__conn_idle; 0: not in worker->idle */
+    uint32_t idle_since; /* the owner's, stands where padding would be: uvhttp__conn_idle; 0: not in loop->idle */
     /* Written by the functions of io_state.h only: */
     uint8_t read;  /* uvhttp__read_state_t */
     uint8_t write; /* uvhttp__write_state_t */
