@@ -11,7 +11,7 @@ static struct {
 
 static void keep_line(uvhttp_log_level_t level, const char *message, size_t size, void *user) {
     (void)size, (void)user;
-    if (level != UVHTTP_LOG_LEVEL_WARN || !(strstr(message, "kept") || strstr(message, "no response"))) return;
+    if (level != UVHTTP_LOG_LEVEL_WARN || !(strstr(message, "blocked") || strstr(message, "no response"))) return;
     pthread_mutex_lock(&said.lock);
     said.lines++;
     size_t used = strlen(said.all);
