@@ -55,7 +55,7 @@ static void pair(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
         (void)uvhttp_coro_join(coro, UVHTTP_NEVER);
         uvhttp_response_text(res, 200, "both waited\n");
     } else {
-        uvhttp_response_text(res, 503, "no room for a second\n");
+        uvhttp_response_text(res, 503, "no space for a second\n");
     }
 }
 

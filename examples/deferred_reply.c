@@ -32,15 +32,15 @@ typedef struct queue {
 
 static bool queue_push(queue_t *queue, job_t *job) {
     pthread_mutex_lock(&queue->lock);
-    bool taken = queue->count < JOBS_MAX;
-    if (taken) {
+    bool accepted = queue->count < JOBS_MAX;
+    if (accepted) {
         ++queue->count;
         *queue->last = job;
         queue->last = &job->next;
         pthread_cond_signal(&queue->changed);
     }
     pthread_mutex_unlock(&queue->lock);
-    return taken;
+    return accepted;
 }
 
 /* Waits for a job; NULL when the program ends. */

@@ -45,8 +45,8 @@ int main(int argc, char **argv) try {
 
     server.get("/ask", [&address](uvhttp::request &) -> uvhttp::task<uvhttp::response> {
         std::string url = "http://" + address + "/sum";
-        auto answer = co_await uvhttp::fetch({.url = url.c_str(), .timeout = 2s});
-        co_return uvhttp::text(answer.status(), answer.body());
+        auto response = co_await uvhttp::fetch({.url = url.c_str(), .timeout = 2s});
+        co_return uvhttp::text(response.status(), response.body());
     });
 
     server.get("/later", [](uvhttp::request &, uvhttp::reply &reply) {

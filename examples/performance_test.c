@@ -193,7 +193,7 @@ static void echo_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *use
     if (uvhttp_ws_send(ws, message.type, message.data, message.size) == UVHTTP_E_AGAIN) uvhttp_ws_pause(ws);
 }
 
-static void go_on_reading(uvhttp_ws_t *ws, void *user) {
+static void continue_reading(uvhttp_ws_t *ws, void *user) {
     (void)user;
     uvhttp_ws_resume(ws);
 }
@@ -329,7 +329,7 @@ static void add_routes(uvhttp_server_t *server, const settings_t *settings) {
     (void)settings;
 #endif
 #if UVHTTP_WITH_WEBSOCKET
-    uvhttp_websocket(server, "/ws", &(uvhttp_ws_handlers_t){.on_message = echo_message, .on_drain = go_on_reading},
+    uvhttp_websocket(server, "/ws", &(uvhttp_ws_handlers_t){.on_message = echo_message, .on_drain = continue_reading},
                      NULL);
 #endif
 }

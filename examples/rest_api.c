@@ -33,7 +33,7 @@ typedef struct store {
 } store_t;
 
 typedef struct stats {
-    atomic_ulong answered, aborted;
+    atomic_ulong responded, aborted;
 } stats_t;
 
 /* --- the two bits of JSON that this API speaks; a real program would use a JSON library here --- */
@@ -213,7 +213,7 @@ static void delete_item(uvhttp_request_t *req, uvhttp_response_t *res, void *use
 static void count_outcome(uvhttp_response_t *res, int status, void *user) {
     (void)res;
     stats_t *stats = user;
-    atomic_fetch_add(status == UVHTTP_OK ? &stats->answered : &stats->aborted, 1);
+    atomic_fetch_add(status == UVHTTP_OK ? &stats->responded : &stats->aborted, 1);
 }
 
 static uvhttp_flow_t count_requests(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -226,7 +226,7 @@ static void show_stats(uvhttp_request_t *req, uvhttp_response_t *res, void *user
     (void)req;
     stats_t *stats = user;
     char json[96];
-    snprintf(json, sizeof json, "{\"answered\":%lu,\"aborted\":%lu}\n", atomic_load(&stats->answered),
+    snprintf(json, sizeof json, "{\"responded\":%lu,\"aborted\":%lu}\n", atomic_load(&stats->responded),
              atomic_load(&stats->aborted));
     uvhttp_response_json(res, 200, json);
 }

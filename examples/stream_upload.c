@@ -33,7 +33,7 @@ static upload_t *new_upload(uvhttp_request_t *req) {
     return upload;
 }
 
-static void answer(uvhttp_response_t *res, const upload_t *upload) {
+static void respond(uvhttp_response_t *res, const upload_t *upload) {
     char text[128];
     snprintf(text, sizeof text, "{\"size\":%" PRIu64 ",\"hash\":\"%016" PRIx64 "\",\"files\":%" PRIu64 "}\n",
              upload->size, upload->hash, upload->file_count);
@@ -49,7 +49,7 @@ static void on_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t 
 
 static void on_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
     (void)req;
-    if (status == UVHTTP_OK) answer(res, user); /* else the library responds, if anybody is still there */
+    if (status == UVHTTP_OK) respond(res, user); /* else the library responds, unless the client has disconnected */
 }
 
 static void hash_body(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {

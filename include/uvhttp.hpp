@@ -361,7 +361,7 @@ class body_stream {
             }
             void await_suspend(std::coroutine_handle<> waiter) const noexcept {
                 at->waiter = waiter;
-                (void)uvhttp_request_resume_body(at->request); /* another callback reports that the client has gone */
+                (void)uvhttp_request_resume_body(at->request); /* on_abort reports a disconnected client */
             }
             std::optional<std::string_view> await_resume() const noexcept {
                 if (!std::exchange(at->given, false)) return std::nullopt;
@@ -435,7 +435,7 @@ inline void fail(uvhttp_response_t *res, int status) noexcept {
 
 /* A running coroutine of a handler. It is in the memory of its request, which exists as long as the handle is held. The
  * frame is destroyed when the handler ends. The rest is destroyed when the response was made on the loop or the client
- * has gone. */
+ * has disconnected. */
 struct coroutine {
     request req;
     core &owner;

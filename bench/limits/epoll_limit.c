@@ -14,7 +14,7 @@ static const char response[] = "HTTP/1.1 200 OK\r\nContent-Length: 13\r\nContent
 static char in[65536], out[2 << 20];
 static int poller;
 
-static void watch(int fd, unsigned events) {
+static void add_events(int fd, unsigned events) {
     epoll_ctl(poller, EPOLL_CTL_ADD, fd, &(struct epoll_event){.events = events, .data.fd = fd});
 }
 
@@ -48,7 +48,7 @@ int main(int argc, char **argv) {
     printf("port %d\n", ntohs(address.sin_port));
     fflush(stdout);
     poller = epoll_create1(EPOLL_CLOEXEC);
-    watch(listener, EPOLLIN);
+    add_events(listener, EPOLLIN);
     for (;;) {
         static struct epoll_event ready[512];
         int count = epoll_wait(poller, ready, 512, -1);
@@ -59,7 +59,7 @@ int main(int argc, char **argv) {
                 continue;
             }
             for (int client; (client = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;)
-                watch(client, EPOLLIN | EPOLLET);
+                add_events(client, EPOLLIN | EPOLLET);
         }
     }
 }

@@ -27,7 +27,7 @@ static struct {
     unsigned events;
 } connections[CONNECTIONS_MAX];
 
-static void watch(int fd, unsigned events) {
+static void add_events(int fd, unsigned events) {
     int operation = connections[fd].events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
     if (connections[fd].events == events) return;
     connections[fd].events = events;
@@ -44,7 +44,7 @@ static void send_file(int fd) {
     while (*at < file_size) {
         ssize_t sent = sendfile(fd, file, at, (size_t)(file_size - *at));
         if (sent < 0 && errno == EAGAIN) {
-            watch(fd, EPOLLOUT);
+            add_events(fd, EPOLLOUT);
             return;
         }
         if (sent <= 0) {
@@ -52,7 +52,7 @@ static void send_file(int fd) {
             return;
         }
     }
-    watch(fd, EPOLLIN);
+    add_events(fd, EPOLLIN);
 }
 
 static void serve(int fd) {
@@ -91,7 +91,7 @@ int main(int argc, char **argv) {
     printf("port %d\n", ntohs(address.sin_port));
     fflush(stdout);
     poller = epoll_create1(EPOLL_CLOEXEC);
-    watch(listener, EPOLLIN);
+    add_events(listener, EPOLLIN);
     for (;;) {
         static struct epoll_event ready[512];
         int count = epoll_wait(poller, ready, 512, -1);
@@ -100,7 +100,7 @@ int main(int argc, char **argv) {
             if (fd == listener) {
                 for (int made; (made = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;) {
                     if (made < CONNECTIONS_MAX)
-                        watch(made, EPOLLIN);
+                        add_events(made, EPOLLIN);
                     else
                         close(made);
                 }

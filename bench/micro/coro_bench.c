@@ -26,7 +26,7 @@ static void return_at_once(void *arg) {
     (void)arg;
 }
 
-static void wait_forever(void *arg) {
+static void wait_for_end(void *arg) {
     (void)arg;
     uvhttp_coro_t *coro = uvhttp__coro_current();
     while (uvhttp__coro_may_wait(coro) == UVHTTP_OK) (void)uvhttp__coro_wait(coro, UVHTTP_NEVER);
@@ -55,7 +55,7 @@ static size_t resident(void) {
 static void measure_memory(void) {
     size_t before = resident();
     double begin = measure_now();
-    for (int i = 0; i < MANY; i++) (void)start(wait_forever);
+    for (int i = 0; i < MANY; i++) (void)start(wait_for_end);
     printf("%-56s %7.1f ns\n", "the first use of a stack, of 30,000 that wait at once", (measure_now() - begin) / MANY);
     printf("%-56s %7zu bytes\n", "memory of each", (resident() - before) / MANY);
 }
@@ -70,7 +70,7 @@ int main(void) {
     uvhttp__coro_budget_init(&budget, 65536, MANY + 2);
     uvhttp__coro_sched_open(&sched, &budget, loop, NULL);
     MEASURE("a coroutine that does not wait: begin to end", (void)start(return_at_once));
-    waiting = start(wait_forever);
+    waiting = start(wait_for_end);
     MEASURE("a wait: woken, two switches, waits again", wake_and_run());
     waiting = NULL;
     measure_memory();

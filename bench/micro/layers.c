@@ -1,5 +1,4 @@
-/* Owns: one program that stops at the layer it is told, for `uvhttp-bench attribute`. Each answers "Hello, World!", so
- * that the difference between two of them is what the layer between them costs.
+/* Owns: one program that stops at the layer given by its argument, for `uvhttp-bench attribute`. Each layer responds with "Hello, World!", so that the difference between two of them is the cost of the layer between them.
  *
  *   layers LAYER PORT TLS_PORT FILES CERTIFICATE KEY ENGINE     # or: layers --version
  *
@@ -67,7 +66,7 @@ static int run_tcp(const char *layer, const char *address, int engine) {
     return status != 0;
 }
 
-/* As docs/internals/decisions.md measures: many neighbours. */
+/* As docs/internals/decisions.md measures: many other routes. */
 static void add_many_routes(uvhttp_server_t *server) {
     char pattern[64];
     for (int i = 0; i < 212; ++i) {

@@ -1,4 +1,4 @@
-/* Owns: the cost of routing and answering, in ns per call on one core. Run by hand: build/bench/route_bench. */
+/* Owns: the cost of routing a request and making its response, in ns per call on one core. Run manually: build/bench/route_bench. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,4 @@
-/* Owns: the cost of giving a job to the pool: jobs a second, CPU time and switches of threads per job, for bursts as a
- * turn of a loop gives them, by threads in the pool and threads that give. Run by hand: build/bench/work_bench, or one
- * case for strace -f -c -e trace=futex: build/bench/work_bench WORKERS PRODUCERS BURST. */
+/* Owns: the cost of submitting a job to the pool: jobs per second, CPU time and thread switches per job, for bursts like those of a loop iteration, by number of pool threads and of submitting threads. Run manually: build/bench/work_bench, or one case for strace -f -c -e trace=futex: build/bench/work_bench WORKERS PRODUCERS BURST. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>

@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
     mg_init_library(0);
     const struct mg_callbacks callbacks = {.begin_request = begin};
     if (!mg_start(&callbacks, NULL, options)) {
-        fputs("civetweb_server: can not start\n", stderr);
+        fputs("civetweb_server: cannot start\n", stderr);
         return 1;
     }
     pause(); /* until a signal ends it */

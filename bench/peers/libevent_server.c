@@ -98,14 +98,14 @@ int main(int argc, char **argv) {
     struct evhttp_bound_socket *listener =
         http ? evhttp_bind_socket_with_handle(http, "127.0.0.1", (unsigned short)atoi(argv[1])) : NULL;
     if (!listener) {
-        fputs("libevent_server: can not listen\n", stderr);
+        fputs("libevent_server: cannot listen\n", stderr);
         return 1;
     }
     /* Inherited by accepted sockets. Over TLS, head and body are two writes, and Nagle would hold back the second. */
     setsockopt(evhttp_bound_socket_get_fd(listener), IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
     evhttp_set_bevcb(http, plain, NULL);
     if (argc == 5 && !use_tls(http, argv[3], argv[4])) {
-        fputs("libevent_server: can not use the certificate\n", stderr);
+        fputs("libevent_server: cannot use the certificate\n", stderr);
         return 1;
     }
     evhttp_set_timeout(http, 60);

@@ -44,7 +44,7 @@ static char *read_text(const char *path) {
     char *text = calloc(1, 65536);
     FILE *file = fopen(path, "r");
     if (!text || !file || fread(text, 1, 65535, file) == 0) {
-        fprintf(stderr, "mhd_server: %s can not be read\n", path);
+        fprintf(stderr, "mhd_server: %s cannot be read\n", path);
         exit(1);
     }
     fclose(file);

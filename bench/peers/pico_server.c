@@ -115,7 +115,7 @@ int main(int argc, char **argv) {
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1;
     setsockopt(listener, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* inherited by accepted sockets */
     if (bind(listener, (struct sockaddr *)&address, sizeof address) != 0 || listen(listener, 4096) != 0) {
-        fputs("pico_server: can not listen\n", stderr);
+        fputs("pico_server: cannot listen\n", stderr);
         return 1;
     }
     poller = epoll_create1(EPOLL_CLOEXEC);

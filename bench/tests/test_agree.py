@@ -139,7 +139,7 @@ def test_a_noisy_machine_is_reported_and_decides_nothing_but_the_cpu_time() -> N
     runs = [replace(r, others_part=0.2) for r in rounds(rate=1.4)]
     assert "in 18 of 18 runs" in agreement.notes(runs)[1]
     found = verdicts(runs)
-    assert found["requests/s", WRK].verdict == OPEN and found["requests/s", WRK].why == "a restless machine"
+    assert found["requests/s", WRK].verdict == OPEN and found["requests/s", WRK].why == "a noisy machine"
     assert found["CPU us/req", WRK].verdict == LESS
 
 

@@ -155,7 +155,7 @@ def test_full_histograms_are_hashed_too(place: Path) -> None:
     assert not chain.changed(to_json(record)) and not chain.changed(chain.slim(chain.slim(to_json(record))))
 
 
-def test_a_run_that_is_taken_out_of_the_database_breaks_the_chain(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_is_removed_from_the_database_breaks_the_chain(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     publish(place, measured("s0"), measured("s1"), measured("s2"), more=("--run", "none"))
     connection = sqlite3.connect(place / "db")
     connection.execute("DROP TRIGGER records_no_delete")

@@ -75,7 +75,7 @@ def test_what_came_outside_of_the_window_is_counted() -> None:
     assert counts.of_load(JOB, failed).requests == Range(N, N + 13)
 
 
-def test_an_encrypted_run_has_room_for_records_and_not_for_a_second_response() -> None:
+def test_an_encrypted_run_allows_for_records_and_not_for_a_second_response() -> None:
     said = load(replace(JOB, url="https://127.0.0.1:8443/", answer_bytes=10_000))
     assert N * (10_000 + 22) in said.response_bytes and N * 2 * 10_000 not in said.response_bytes
 

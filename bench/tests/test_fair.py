@@ -226,7 +226,7 @@ def test_peers_keep_both_columns_apart(own_network: None, tmp_path: Path, capsys
     assert records[0].environment.hash != records[1].environment.hash
 
 
-# --- what is recorded, what is told ---
+# --- what is recorded, what is reported ---
 
 
 def test_what_every_server_has_alike_is_part_of_the_hash() -> None:

@@ -1,5 +1,4 @@
-"""Owns: the audit's mistakes are caught: a 404 run, a coverage build, a debug log, a saturated generator, figures that can
-not be. On real output of the tools (fixtures/)."""
+"""Owns: the audit's mistakes are caught: a 404 run, a coverage build, a debug log, a saturated generator, impossible figures. On real output of the tools (fixtures/)."""
 
 import os
 import socket
@@ -16,7 +15,7 @@ from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import BUSY, Check, Results
 
 FIXTURES = Path(__file__).parent / "fixtures"
-RESPONSE = 115  # bytes of performance_test's answer to GET /
+RESPONSE = 115  # bytes of performance_test's response to GET /
 
 
 def text(name: str) -> str:
@@ -39,7 +38,7 @@ def test_wrk_is_read_as_it_prints_itself() -> None:
     assert results.latency_p50_ms and results.latency_p99_ms and results.latency_p999_ms is None
 
 
-def test_what_wrk_adds_for_coordinated_omission_is_taken_out_exactly() -> None:
+def test_what_wrk_adds_for_coordinated_omission_is_removed_exactly() -> None:
     results = good()
     assert results.histogram.count == results.total_requests
     assert results.histogram_corrected.count > results.total_requests
@@ -163,7 +162,7 @@ def test_the_pages_of_a_file_are_not_impossibly_fast(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(bytes(1 << 20))
     limit_mb = measure.measure_bandwidth()  # and once more below: the machine may change in between
-    into, taken = bytearray(1 << 16), 0
+    into, received = bytearray(1 << 16), 0
     with socket.create_server(("127.0.0.1", 0)) as listener:
         sender = socket.create_connection(listener.getsockname())
         receiver, _ = listener.accept()
@@ -171,12 +170,12 @@ def test_the_pages_of_a_file_are_not_impossibly_fast(tmp_path: Path) -> None:
         started = time.thread_time()
         for _ in range(1000):
             sent = os.sendfile(sender.fileno(), pages.fileno(), 0, 1 << 20)
-            taken += sent
+            received += sent
             while sent > 0:
                 sent -= receiver.recv_into(into)
         spent = time.thread_time() - started
     limit_mb = max(limit_mb, measure.measure_bandwidth())
-    assert gates.bandwidth(replace(good(), transfer_rate_mbps=taken / spent / 2**20), limit_mb).passed
+    assert gates.bandwidth(replace(good(), transfer_rate_mbps=received / spent / 2**20), limit_mb).passed
 
 
 def test_connections_that_wait_for_the_generator_make_a_rate_a_bound_not_a_lie() -> None:
@@ -190,7 +189,7 @@ def test_connections_that_wait_for_the_generator_make_a_rate_a_bound_not_a_lie()
 
 
 def test_little_counts_requests_that_are_under_way_at_the_end() -> None:
-    """Two connections, answers of 0.9 s, one second: each has finished one and waited 0.1 s for the next."""
+    """Two connections, responses of 0.9 s, one second: each has finished one and waited 0.1 s for the next."""
     results = replace(
         good(), total_requests=2, seconds=1.0, requests_per_second=2.0, latency_avg_ms=900.0, latency_stdev_ms=0.0
     )

@@ -1,4 +1,4 @@
-"""Owns: who was measured: an impostor, a program that is swapped between repeats, and overrides by the environment are void."""
+"""Owns: which program was measured: an impostor, a program swapped between repeats, or an override by the environment voids a run."""
 
 import os
 import shutil
@@ -173,7 +173,7 @@ def bench(tmp_path: Path, **variables: str) -> tuple[str, record.Record]:
 
 @needs_load
 def test_an_impostor_is_void(tmp_path: Path) -> None:
-    """A server that answers as performance_test does, says a release build, and is something else."""
+    """A server that responds as performance_test does and reports a release build, but is another program."""
     program = tmp_path / "performance_test"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} {FAKE} "$@"\n')
     program.chmod(0o755)

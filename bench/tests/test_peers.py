@@ -1,4 +1,4 @@
-"""Servers side by side: what each is told, what their rounds say, and the whole command against a stand-in."""
+"""Servers side by side: their options, what their rounds say, and the whole command against a stand-in."""
 
 import contextlib
 import json
@@ -100,7 +100,7 @@ def test_a_program_that_cannot_be_built_says_why_in_a_line(tmp_path: Path, monke
     assert "\n" not in str(failed.value)
 
 
-def test_servers_are_chosen_by_name_beside_ours() -> None:
+def test_servers_are_chosen_by_name_in_addition_to_ours() -> None:
     assert [target.name for target in peers.choose(["nginx"])] == ["uvhttp-uring", "nginx"]
     with pytest.raises(UsageError, match="no server 'apache'"):
         peers.choose(["apache"])

@@ -56,7 +56,7 @@ def test_rounds_are_enough_when_the_interval_is_narrow_wherever_it_lies() -> Non
         assert not ratio.narrow(Interval(middle / 1.031, middle, middle * 1.031))
 
 
-def test_what_cannot_be_told_apart_is_in_alphabetical_order() -> None:
+def test_servers_without_a_significant_difference_are_in_alphabetical_order() -> None:
     ratios = [
         Named("zeta", Interval(1.10, 1.12, 1.14)),
         Named("eta", Interval(1.13, 1.15, 1.17)),  # overlaps with zeta

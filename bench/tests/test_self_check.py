@@ -46,7 +46,7 @@ def check(same: int, slowed: int, slower: float = 1.05) -> SelfCheck:
     )  # fmt: skip
 
 
-def test_a_build_beside_itself_is_not_regressed_and_a_slower_one_is_found() -> None:
+def test_a_build_compared_with_itself_is_not_regressed_and_a_slower_one_is_found() -> None:
     found = check(20, 10)
     assert model.outcome(found, False, 2).regressed.found == 0
     slower = model.outcome(found, True, 2)
@@ -135,5 +135,5 @@ def test_the_slowed_server_burns_the_requested_time_for_each_response(
         command = [*map(str, environment), shutil.which("python3") or "python3", "-c", SENDER]
         return float(subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ).stdout)
 
-    # 200 answers of 1 ms; the loop's clock runs on while another process has the CPU, so the best of three counts.
+    # 200 responses of 1 ms; the loop's clock runs on while another process has the CPU, so the best of three counts.
     assert max(seconds(1_000_000) for _ in range(3)) > 0.1 > seconds(0)

@@ -43,7 +43,7 @@ def soaked(*checks: Check, minutes: float = 30, kind: str = "soak") -> Record:
         (replace(FOUND, dirty=True), "differ from their commit"),
         (replace(FOUND, configuration=replace(RELEASE, debug=True)), "not of a release build"),
         (replace(FOUND, configuration=replace(RELEASE, build_with_mimalloc=False)), "standard's configuration"),
-        (replace(FOUND, void=("uvhttp /count, round 1: 3 errors",)), "void runs"),
+        (replace(FOUND, void=("uvhttp /count, round 1: 3 errors",)), "discarded runs"),
         (replace(FOUND, restless=("x",)), "noisy machine"),
     ],
 )
@@ -58,7 +58,7 @@ def test_an_experiment_that_nobody_could_repeat_is_refused(spoiled: Experiment, 
     ("spoiled", "words"),
     [
         (soaked(minutes=5), "5 minutes: 30 are the least"),
-        (soaked(Check("errors", False, "3 timeout")), "void: errors: 3 timeout"),
+        (soaked(Check("errors", False, "3 timeout")), "discarded: errors: 3 timeout"),
         (soaked(Check("machine", False, "", "throughput", unstable=True)), "noisy machine"),
         (replace(soaked(), configuration=replace(RELEASE, dirty=True)), "differ from their commit"),
     ],

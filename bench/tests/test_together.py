@@ -74,7 +74,7 @@ def test_a_round_without_a_figure_is_made_again_a_few_times() -> None:
         together.measure_until_precise(starving(4), judge, ROUNDS_MOST)
 
 
-def test_a_build_beside_itself_is_called_regressed_in_none_of_2000_comparisons() -> None:
+def test_a_build_compared_with_itself_is_called_regressed_in_none_of_2000_comparisons() -> None:
     found = [compared(seed, 1.0) for seed in range(2000)]
     assert not [v for v in found if v.verdict in (verdict.REGRESSED, verdict.IMPROVED)]
     assert sum(v.verdict == verdict.EQUIVALENT for v in found) >= 0.8 * len(found)

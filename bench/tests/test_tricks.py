@@ -1,4 +1,4 @@
-"""Owns: the audit's tricks of servers and load generators: each ends in a void run or a refusal. The whole program, against
+"""Owns: the audit's tricks of servers and load generators: each ends in a discarded run or a refusal. The whole program, against
 servers and a generator that lie."""
 
 import json

@@ -61,7 +61,7 @@ def test_a_difference_is_reported_also_where_it_does_not_matter() -> None:
     assert (verdict.difference(same), same.verdict) == ("tie", "equivalent")
 
 
-def test_figures_that_a_check_has_taken_away_are_not_judged() -> None:
+def test_figures_that_a_check_has_removed_are_not_judged() -> None:
     judged, left = rounds.judge(
         "low", measure(1.3, 8, Check("generator", False, "saturated", "throughput")), verdict.METRICS, None
     )
@@ -130,7 +130,7 @@ def test_set_keeps_the_last_runs_records_and_show_reads_them(tmp_path: Path, cap
 @pytest.mark.parametrize(
     ("spoiled", "words"),
     [
-        (record(10, Check("errors", False, "404")), "void runs are not kept"),
+        (record(10, Check("errors", False, "404")), "discarded runs are not kept"),
         (record(10, Check("machine", False, "", unstable=True)), "--allow-unstable"),
         (replace(record(10), configuration=replace(record(10).configuration, dirty=True)), "differ from their commit"),
     ],

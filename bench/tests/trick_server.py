@@ -38,7 +38,7 @@ class Server:
         self.pending: dict[socket.socket, bytes] = {}
         self.upgraded: set[socket.socket] = set()
 
-    def answer(self, head: bytes, body: bytes) -> bytes:
+    def respond(self, head: bytes, body: bytes) -> bytes:
         later = self.requests > 0
         self.requests += 1
         if TRICK == "302" or (TRICK == "later-302" and later):
@@ -82,7 +82,7 @@ class Server:
             size = int(length[1]) if length else 0
             if len(rest) < size:
                 break
-            out += self.upgrade(client, head) if b"\r\nUpgrade:" in head else self.answer(head, rest[:size])
+            out += self.upgrade(client, head) if b"\r\nUpgrade:" in head else self.respond(head, rest[:size])
             data = rest[size:]
         if client in self.upgraded:
             echoed, data = self.echo(data)

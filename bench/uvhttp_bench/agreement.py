@@ -205,7 +205,7 @@ def _judge(
             return NOT_JUDGED, f"fewer than {REQUESTS_MIN:,} requests in a run"
         return _cheaper(ratio), ""
     if statistics.median(run.others_part for run in (*ours, *theirs)) > gates.OTHERS_MAX:
-        return OPEN, "a restless machine"
+        return OPEN, "a noisy machine"
     for runs in (ours, theirs):
         busy = statistics.median(run.cpu_part for run in runs)
         if busy > BUSY_MAX:
@@ -236,7 +236,7 @@ def findings(runs: Sequence[Measured]) -> list[Finding]:
 
 
 def precise(found: Sequence[Finding]) -> bool:
-    """Whether each interval that is judged is narrow enough; what only has to be less may be told less exactly."""
+    """Whether each interval that is judged is narrow enough; what only has to be less may be less exact."""
     judged = [finding for finding in found if finding.verdict != NOT_JUDGED]
     return all(finding.ratio.reach <= (REACH_ENOUGH if finding.figure != CPU_FIGURE else TOLERANCE) for finding in judged)
 
@@ -252,10 +252,10 @@ def notes(runs: Sequence[Measured]) -> list[str]:
         ]
         server = statistics.median(run.server_part for run in own)
         lines.append(f"{scenario}: CPU used: {', '.join(parts)}; server {server:.0%}")
-        restless = [run for run in own if run.others_part > gates.OTHERS_MAX]
-        if restless:
+        noisy = [run for run in own if run.others_part > gates.OTHERS_MAX]
+        if noisy:
             lines.append(
-                f"{scenario}: in {len(restless)} of {len(own)} runs other processes used more than {gates.OTHERS_MAX:.0%} of "
+                f"{scenario}: in {len(noisy)} of {len(own)} runs other processes used more than {gates.OTHERS_MAX:.0%} of "
                 "the CPUs: repeat on an idle machine"
             )
     return lines

@@ -39,7 +39,7 @@ class Cost:
     total_us: float
     user_us: float
     system_us: float
-    added_us: Interval | None  # to the layer beneath, taken within the rounds
+    added_us: Interval | None  # to the layer beneath, computed within the rounds
     records: tuple[str, ...]
 
 

@@ -185,7 +185,7 @@ def _idle() -> Iterable[Point]:
         "end it, or measure later: ps -eo pcpu,args --sort=-pcpu | head",
     )  # fmt: skip
     yield _point(
-        "steal", stolen < 0.02, f"{stolen:.0%} taken by the host", "other guests of the host change every figure",
+        "steal", stolen < 0.02, f"{stolen:.0%} used by the host", "other guests of the host change every figure",
         "measure on a machine of one's own; compare with A B B A rounds only",
     )  # fmt: skip
 

@@ -121,7 +121,7 @@ def placement(cpus: Sequence[int], allowed: Collection[tuple[int, ...]], descrip
 def errors(results: Results) -> Check:
     e = results.errors
     if results.total_requests == 0 and not e.total:
-        return Check("errors", False, "no request was answered")
+        return Check("errors", False, "no request got a response")
     if e.total:
         what = ", ".join(f"{count} {name}" for name, count in e.__dict__.items() if count)
         return Check("errors", False, f"{what} of {results.total_requests} requests: a run with errors measures the errors")
@@ -145,15 +145,15 @@ def response(when: str, status: int, body: bytes, expected: Expected) -> Check:
     return Check(f"answer {when}", True, f"status {status}, {len(body)} bytes")
 
 
-def length(results: Results, answer_bytes: int | None, in_flight: int) -> Check:
+def length(results: Results, response_bytes: int | None, in_flight: int) -> Check:
     """All bytes that came, against requests times the known size of a response: every body's length, in one sum."""
-    if answer_bytes is None:
-        return Check("length", True, "answers vary in length: not checked in sum")
-    low = results.total_requests * answer_bytes
-    high = (results.total_requests + in_flight) * answer_bytes
+    if response_bytes is None:
+        return Check("length", True, "responses vary in length: not checked in sum")
+    low = results.total_requests * response_bytes
+    high = (results.total_requests + in_flight) * response_bytes
     good = low <= results.bytes_received <= high
-    detail = f"{results.bytes_received} bytes came; {results.total_requests} answers of {answer_bytes} are {low}"
-    return Check("length", good, detail if good else f"{detail}: some answers were not the one that was checked")
+    detail = f"{results.bytes_received} bytes came; {results.total_requests} responses of {response_bytes} are {low}"
+    return Check("length", good, detail if good else f"{detail}: some responses were not the one that was checked")
 
 
 def samples(results: Results, connections: int, batch: int = 1, waited: int = 0) -> Check:

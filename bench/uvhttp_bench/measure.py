@@ -54,7 +54,7 @@ class Cpus:
 
 
 def share_cpus() -> Cpus:
-    """One for the server, the others for the generator; a machine with one CPU measures its scheduler, and is told so."""
+    """One for the server, the others for the generator; a machine with one CPU measures its scheduler, and a warning says so."""
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) < 2:
         raise MissingError("server and load generator need a CPU each, and this process may use one: see taskset(1)")
@@ -256,8 +256,7 @@ class Run:
         self._sockets.close()
 
     def _asked(self, response: Response) -> None:
-        """A question of the harness at the server's plain port is one more request, and maybe a connection at the port that
-        is watched."""
+        """A request of the harness at the server's plain port is one more request, and maybe a connection at the measured port."""
         said = counts.of_probe("http", 0, response.bytes_total, len(response.body))
         if self._scenario.scheme == "https":
             said = counts.Said(requests=said.requests)

@@ -93,7 +93,7 @@ class Usage:
     memory_mb: float  # largest of the samples
     cpu_series: tuple[float, ...]  # CPU seconds of the server in each tenth of a second
     memory_series: tuple[tuple[float, float], ...]  # (seconds since the start, MB)
-    processes_seconds: float  # of all processes on the watched CPUs
+    processes_seconds: float  # of all processes on the monitored CPUs
     steal_seconds: float
     capacity_seconds: float  # of those CPUs
 

@@ -219,7 +219,7 @@ def of(args: argparse.Namespace) -> Iterator[None]:
             why = "workers of other machines have to reach the server"
         else:
             why = stack.enter_context(entered())
-        for name in (*asked[1:], *asked[:1]):  # what cannot be used is said before anything has taken time
+        for name in (*asked[1:], *asked[:1]):  # what cannot be used is reported before anything takes time
             use(name)
         if private() and not asked:
             _set(CONGESTION_CONTROL, DEFAULT)

@@ -77,8 +77,7 @@ class _Member:
 
 
 class Processes:
-    """All processes of a server. Those that end between two looks keep the CPU time of the last look, or what their parent
-    was told when it waited for them, whichever is more."""
+    """All processes of a server. Those that end between two looks keep the CPU time of the last look, or what their parent got from wait(2), whichever is more."""
 
     def __init__(self, leader: int) -> None:
         self.leader = leader

@@ -58,9 +58,9 @@ def refuse(records: Sequence[Record], allow_unstable: bool) -> None:
     if void:
         why = next(c for c in void[0].checks if not c.passed and c.takes == "all")
         raise BenchError(f"{names(void)}: discarded runs are not published: {why.name}: {why.detail}")
-    restless = [r for r in records if r.status == UNSTABLE]
-    if restless and not allow_unstable:
-        raise BenchError(f"{names(restless)}: measured on a noisy machine: run again, or --allow-unstable")
+    noisy = [r for r in records if r.status == UNSTABLE]
+    if noisy and not allow_unstable:
+        raise BenchError(f"{names(noisy)}: measured on a noisy machine: run again, or --allow-unstable")
 
 
 def refuse_check(check: SelfCheck, allow_unstable: bool) -> None:

@@ -35,7 +35,7 @@ def measure_round(number: int, run: Callable[[str], Record]) -> Measured:
 
 
 def value(record: Record, metric: Metric) -> float | None:
-    """None where a check has taken the figure away, or there are too few samples for it."""
+    """None where a check has removed the figure, or there are too few samples for it."""
     if not record.holds(metric.figure):
         return None
     if metric.name == verdict.CPU.name:

@@ -36,7 +36,7 @@ def refuse_experiment(found: Experiment, allow_unstable: bool) -> None:
         raise BenchError(f"the experiment was not of the standard's configuration: {check.detail}")
     ours = [line for line in found.void if line.startswith("uvhttp ")]
     if ours:
-        raise BenchError(f"the experiment has void runs: {ours[0]}: run it again")
+        raise BenchError(f"the experiment has discarded runs: {ours[0]}: run it again")
     if found.restless and not allow_unstable:
         raise BenchError("the experiment was made on a noisy machine: run it again, or --allow-unstable")
 
@@ -46,7 +46,7 @@ def refuse_soak(record: Record, allow_unstable: bool) -> None:
         raise BenchError("the soak was of sources that differ from their commit: commit, build and run it again")
     if record.status == VOID:
         why = next(check for check in record.checks if not check.passed and check.takes)
-        raise BenchError(f"the soak is void: {why.name}: {why.detail}: run it again")
+        raise BenchError(f"the soak was discarded: {why.name}: {why.detail}: run it again")
     standard.refuse([record])
     if record.test_scenario.duration < 60 * SOAK_MINUTES_MIN:
         raise BenchError(f"the soak took {record.test_scenario.duration / 60:g} minutes: {SOAK_MINUTES_MIN:g} are the least")

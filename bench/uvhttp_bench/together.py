@@ -57,7 +57,9 @@ def _load_all(runs: Sequence[Run], seconds: float) -> list[Loaded]:
 def _cpu(record: Record) -> float:
     errors = record.results.errors.total
     if not record.results.total_requests and not errors:
-        raise Starved(f"{record.test_scenario.name}, {record.test_scenario.target}: no answer in a whole round: other load?")
+        raise Starved(
+            f"{record.test_scenario.name}, {record.test_scenario.target}: no response in a whole round: other load?"
+        )
     found = rounds.value(record, verdict.CPU)
     if not found:
         why = "; ".join(check.detail for check in record.checks if not check.passed and check.takes == "all")

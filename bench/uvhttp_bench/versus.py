@@ -57,7 +57,7 @@ class Standing:
     cpu_us: float | None
     cpu_user_us: float | None
     cpu_system_us: float | None
-    cpu_ratio: Interval | None  # to the first server, taken within the rounds
+    cpu_ratio: Interval | None  # to the first server, computed within the rounds
     requests_per_second: float | None
     throughput_holds: bool  # false: the load generator was the bottleneck, or the machine was noisy
     latency_avg_ms: float | None
@@ -295,7 +295,7 @@ def standing(own: Sequence[Record], first: Sequence[Record], target: str, percen
     cpu_good = [r.resources for r in own if r.holds("cpu")]
     good = [r for r in own if r.holds("throughput")]
     # A generator that is the bottleneck gives a rate that the server could have gone beyond: still worth saying.
-    answered = [r for r in own if r.holds("cpu")]
+    responded = [r for r in own if r.holds("cpu")]
     histogram = Histogram.merge(r.results.histogram for r in good)
     mean_us = histogram.mean_us()
     cpu_ratio = ratio(own, first)
@@ -309,7 +309,7 @@ def standing(own: Sequence[Record], first: Sequence[Record], target: str, percen
         cpu_user_us=_median([r.cpu_user_us_per_request for r in cpu_good]),
         cpu_system_us=_median([r.cpu_system_us_per_request for r in cpu_good]),
         cpu_ratio=cpu_ratio,
-        requests_per_second=_median([r.results.requests_per_second for r in answered]),
+        requests_per_second=_median([r.results.requests_per_second for r in responded]),
         throughput_holds=len(good) == len(own) and worst(own) != VOID,
         latency_avg_ms=None if mean_us is None else mean_us / 1000,
         latency_p50_ms=histogram.percentile_ms(50),

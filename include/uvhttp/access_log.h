@@ -30,9 +30,9 @@ typedef struct uvhttp_access_log_options {
 UVHTTP_EXPORT UVHTTP_ANY_THREAD uvhttp_middleware_t uvhttp_access_log_sized(const uvhttp_access_log_options_t *options,
                                                                             size_t options_size);
 /** Creates a middleware that logs every request when its response is sent or aborted. The status is 499 if the client
- * has gone before the response. Register it first. The loop only copies the fields; the thread formats and writes them.
- * The thread starts with the first request. When it cannot keep up, requests are dropped and counted, and a line
- * reports the number. Queued lines are written when the server is freed.
+ * has disconnected before the response. Register it first. The loop only copies the fields; the thread formats and
+ * writes them. The thread starts with the first request. When it cannot keep up, requests are dropped and counted, and
+ * a line reports the number. Queued lines are written when the server is freed.
  *
  * `options` NULL means defaults. On failure (an option out of range, a file that cannot be opened, no memory) the log
  * has the reason, and `run` is NULL: registration then returns UVHTTP_E_INVALID. Any thread, before the server runs. */

@@ -16,8 +16,8 @@
 
 namespace uvhttp {
 
-/** No timeout. */
-inline constexpr std::chrono::milliseconds forever = std::chrono::milliseconds::max();
+/** No timeout, as UVHTTP_NEVER. */
+inline constexpr std::chrono::milliseconds never = std::chrono::milliseconds::max();
 
 namespace detail {
 
@@ -33,7 +33,7 @@ template <class Derived, bool as_temporary = true> class waiting : public awaita
         if (timeout_ <= std::chrono::milliseconds::zero()) throw error(UVHTTP_E_TIMEOUT);
         waiter_ = waiter;
         check(self().arm_own());
-        if (timeout_ == forever) return;
+        if (timeout_ == never) return;
         int status = uvhttp_timer_start(&timer_, static_cast<std::uint64_t>(timeout_.count()), expired, this);
         if (status == UVHTTP_OK) return;
         self().disarm_own();
@@ -174,10 +174,10 @@ class [[nodiscard]] writing : public descriptor_waiting<writing> {
 /** Waits until a descriptor can be read without blocking: co_await uvhttp::readable(fd, 500ms). An error or the end of
  * a connection counts as ready. Only one coroutine of a loop can wait for a descriptor. Throws the errors of
  * uvhttp_fd_watcher_start. */
-inline detail::becoming_ready readable(int fd, std::chrono::milliseconds timeout = forever) noexcept {
+inline detail::becoming_ready readable(int fd, std::chrono::milliseconds timeout = never) noexcept {
     return {fd, UVHTTP_READABLE, timeout};
 }
-inline detail::becoming_ready writable(int fd, std::chrono::milliseconds timeout = forever) noexcept {
+inline detail::becoming_ready writable(int fd, std::chrono::milliseconds timeout = never) noexcept {
     return {fd, UVHTTP_WRITABLE, timeout};
 }
 
@@ -196,11 +196,11 @@ class socket {
 
     /** Receives available bytes, at least 1: co_await socket.read(memory, 1s). Returns their number, or 0 when the peer
      * has sent everything. */
-    detail::reading read(std::span<char> memory, std::chrono::milliseconds timeout = forever) noexcept {
+    detail::reading read(std::span<char> memory, std::chrono::milliseconds timeout = never) noexcept {
         return {fd_, memory, timeout};
     }
     /** Sends all bytes: co_await socket.write(data, 1s). */
-    detail::writing write(std::string_view data, std::chrono::milliseconds timeout = forever) noexcept {
+    detail::writing write(std::string_view data, std::chrono::milliseconds timeout = never) noexcept {
         return {fd_, data, timeout};
     }
     int fd() const noexcept {
@@ -214,7 +214,7 @@ class socket {
 namespace detail {
 
 inline std::uint32_t to_ms(std::chrono::milliseconds time) noexcept {
-    if (time == forever) return UVHTTP_NEVER;
+    if (time == never) return UVHTTP_NEVER;
     return static_cast<std::uint32_t>(std::clamp<std::int64_t>(time.count(), 0, UVHTTP_NEVER - 1));
 }
 
@@ -258,7 +258,7 @@ class [[nodiscard]] connecting : public awaitable<connecting> {
 } // namespace detail
 
 /** Connects: co_await uvhttp::connect("127.0.0.1:80", 1s). Addresses and errors are those of uvhttp_coro_connect. */
-inline detail::connecting connect(const char *address, std::chrono::milliseconds timeout = forever) noexcept {
+inline detail::connecting connect(const char *address, std::chrono::milliseconds timeout = never) noexcept {
     return {address, timeout};
 }
 
@@ -499,12 +499,12 @@ class channel {
     }
 
     /** Sends an item, and waits while the channel is full: co_await channel.send(item, 1s). Throws UVHTTP_E_CLOSED. */
-    sending send(T item, std::chrono::milliseconds timeout = forever) noexcept {
+    sending send(T item, std::chrono::milliseconds timeout = never) noexcept {
         return {*this, std::move(item), timeout};
     }
     /** Returns the oldest item: co_await channel.receive(1s). Returns std::nullopt when the channel is closed and
      * empty. */
-    receiving receive(std::chrono::milliseconds timeout = forever) noexcept {
+    receiving receive(std::chrono::milliseconds timeout = never) noexcept {
         return {*this, timeout};
     }
     /** Closes the channel for sending. Queued items can still be received. */

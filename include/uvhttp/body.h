@@ -1,4 +1,4 @@
-/* Owns: streaming request bodies and trailers. Functions run on the loop's thread, unless they say otherwise. */
+/* Owns: streaming request bodies and trailers. Call the functions on the loop's thread, unless documented otherwise. */
 #ifndef UVHTTP_BODY_H
 #define UVHTTP_BODY_H
 
@@ -14,7 +14,7 @@ typedef void (*uvhttp_body_data_cb)(uvhttp_request_t *req, uvhttp_response_t *re
 
 /** Called once at the end of the body. `status` is UVHTTP_OK when the body is complete; trailers are available then.
  * Otherwise the rest will never arrive, and the client receives the status in brackets unless this call responds:
- * - UVHTTP_E_ABORTED, UVHTTP_E_HTTP_BODY_INCOMPLETE: the client has gone, and no response can be sent;
+ * - UVHTTP_E_ABORTED, UVHTTP_E_HTTP_BODY_INCOMPLETE: the client has disconnected, and no response can be sent;
  * - UVHTTP_E_HTTP_BODY_TOO_LARGE (413), UVHTTP_E_HTTP_CHUNK_* (400), UVHTTP_E_HTTP_TRAILER* (400, 431);
  * - UVHTTP_E_TIMEOUT (408), UVHTTP_E_RESPONSE_TIMEOUT (503), UVHTTP_E_NOMEM (503).
  * A deferred request cannot respond in this call, because the thread that holds its handle may be using it; that handle
@@ -45,7 +45,7 @@ UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_request_on_body(uvhttp_request_t *re
  * on_end may still be called: after the last bytes of a body with Content-Length, or on failure. A client that resets
  * the connection is noticed immediately. A client that closes it is noticed after its bytes were read. Both functions
  * are idempotent. They return 0, UVHTTP_E_STATE (uvhttp_request_on_body was not called, or the wrong thread) or
- * UVHTTP_E_ABORTED (the client has gone). */
+ * UVHTTP_E_ABORTED (the client has disconnected). */
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_request_pause_body(uvhttp_request_t *req);
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_request_resume_body(uvhttp_request_t *req);
 
@@ -81,16 +81,16 @@ static inline UVHTTP_MUST_USE int uvhttp_request_on_multipart(uvhttp_request_t *
  * Blocks until there are some. The view stays valid until the next call or the handler's return.
  * - Without `stream_body`, the buffered body is returned at once.
  * - With `stream_body`, the body has been spooled (route.h), so that the call never waits for the client. It returns at
- * most config.read_buffer_size bytes, also after the client has gone. Only UVHTTP_E_EOF, UVHTTP_E_IO (the temporary
- * file) and UVHTTP_E_NOMEM can occur.
+ * most config.read_buffer_size bytes, also after the client has disconnected. Only UVHTTP_E_EOF, UVHTTP_E_IO (the
+ * temporary file) and UVHTTP_E_NOMEM can occur.
  * - With `live_body`, bytes are returned as received. Between calls the body is paused (uvhttp_request_pause_body).
  *
  * With `live_body`, `timeout_ms` is 1 or more (0 counts as 1), and body_timeout and min_receive_rate apply during the
  * call. Returns 0, UVHTTP_E_EOF (the end; trailers are available), UVHTTP_E_TIMEOUT (call again), UVHTTP_E_INVALID
  * (NULL), UVHTTP_E_STATE (not in such a handler), or the reason why the rest will never arrive: UVHTTP_E_ABORTED (the
- * client has gone, or the server stops), UVHTTP_E_HTTP_*, UVHTTP_E_NOMEM. A limit of the server is UVHTTP_E_TIMEOUT,
- * and every later call returns it immediately. In all these cases except UVHTTP_E_NOMEM, the client receives the
- * server's response instead of the handler's. */
+ * client has disconnected, or the server stops), UVHTTP_E_HTTP_*, UVHTTP_E_NOMEM. A limit of the server is
+ * UVHTTP_E_TIMEOUT, and every later call returns it immediately. In all these cases except UVHTTP_E_NOMEM, the client
+ * receives the server's response instead of the handler's. */
 UVHTTP_EXPORT UVHTTP_WORKER_THREAD UVHTTP_MUST_USE int
 uvhttp_request_read_body(uvhttp_request_t *req, uvhttp_str_t *piece, uint32_t timeout_ms);
 

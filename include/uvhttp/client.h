@@ -1,5 +1,5 @@
-/* Owns: requests to other HTTP servers from the thread of a loop, either in a coroutine that waits for the response, or
- * with a callback. */
+/* Owns: the HTTP client: requests from a loop's thread to other servers. A coroutine waits for the response; other code
+ * passes a callback. */
 #ifndef UVHTTP_CLIENT_H
 #define UVHTTP_CLIENT_H
 
@@ -48,7 +48,7 @@ UVHTTP_EXPORT UVHTTP_IN_COROUTINE UVHTTP_MUST_USE int uvhttp_coro_request_sized(
  * nothing is retried. Any status is a response: 404 is not an error.
  *
  * Returns 0. On failure *response is NULL, and the result is one of:
- * - UVHTTP_E_ABORTED: the client of this server has gone (<uvhttp/coro.h>); UVHTTP_E_TIMEOUT;
+ * - UVHTTP_E_ABORTED: the client of this server has disconnected (<uvhttp/coro.h>); UVHTTP_E_TIMEOUT;
  * - UVHTTP_E_PEER_UNREACHABLE, UVHTTP_E_PEER_NAME;
  * - UVHTTP_E_PEER_RESET: reset, or closed before the response was complete;
  * - UVHTTP_E_PEER_RESPONSE: no HTTP response, or an ambiguous one;
@@ -65,8 +65,8 @@ static inline UVHTTP_MUST_USE int uvhttp_coro_request(const uvhttp_client_reques
 
 /** Returns whether a header field belongs to one connection or frames one message, so that a gateway does not pass it
  * on (RFC 9110 section 7.6.1): Connection, Keep-Alive, Proxy-Connection, TE, Trailer, Transfer-Encoding, Upgrade,
- * Content-Length and Expect, in any case. A request of this header refuses them. The fields that Connection names are
- * not passed on either. Any thread. */
+ * Content-Length and Expect, in any case. uvhttp_client_request_t refuses them. A gateway also drops the fields that
+ * Connection names. Any thread. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD bool uvhttp_field_is_hop_by_hop(uvhttp_str_t name);
 
 /** Called at the end of a request of uvhttp_client_send, in a loop iteration. `response` may be freed in it. Its

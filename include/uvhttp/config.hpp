@@ -1,5 +1,5 @@
-/* Owns: the configuration with designated initialisers in C++: every field of uvhttp_server_config_t, and whether it
- * was set. A test compares the lists with the library's table. May include: server.h. */
+/* Owns: the configuration for C++, with designated initialisers: every field of uvhttp_server_config_t as an optional
+ * value. A test compares the lists with the library's table. May include: server.h. */
 #ifndef UVHTTP_CONFIG_HPP
 #define UVHTTP_CONFIG_HPP
 

@@ -1,5 +1,5 @@
-/* Owns: waits of coroutines. A route with UVHTTP_EXEC_COROUTINE runs its handler in a coroutine on the loop's thread.
- * These functions suspend the coroutine without blocking that thread. */
+/* Owns: the functions in which a coroutine waits. A route with UVHTTP_EXEC_COROUTINE runs its handler in a coroutine on
+ * the loop's thread. These functions suspend the coroutine without blocking the thread. */
 #ifndef UVHTTP_CORO_H
 #define UVHTTP_CORO_H
 
@@ -12,12 +12,13 @@ struct uvhttp_request;
 
 /* Rules for all functions:
  * - Outside a coroutine they return UVHTTP_E_STATE (or NULL) and do nothing.
- * - A request is aborted when its client has gone, by a limit of the server, and at the end of the drain time. The
- * current wait then returns UVHTTP_E_ABORTED. Every later wait returns it immediately. The handler should then return.
- * Ignoring it is harmless: writes are refused and the response is dropped.
+ * - A request is aborted when its client disconnects, when it exceeds a limit of the server, and at the end of the
+ * drain time. The current wait then returns UVHTTP_E_ABORTED. Every later wait returns it immediately. The handler
+ * should then return. Ignoring it is harmless: writes are refused and the response is dropped.
  * - The first wait may return UVHTTP_E_NOMEM without waiting.
  * - `req`, `res` and all views of the request stay valid until the handler returns, across all waits, also after the
- * client has gone. A buffered response is sent when the handler returns. Streamed bytes are sent as they are written.
+ * client has disconnected. A buffered response is sent when the handler returns. Streamed bytes are sent as they are
+ * written.
  * - Timeouts are in milliseconds from the start of the loop iteration. They expire at the next quarter of a millisecond
  * (on a loop of the application: the next millisecond), or when the loop is free. 0 does not wait. An expired timeout
  * returns UVHTTP_E_TIMEOUT.
@@ -80,7 +81,7 @@ UVHTTP_EXPORT UVHTTP_IN_COROUTINE UVHTTP_MUST_USE int uvhttp_coro_spawn(void (*r
 
 /** Waits for the end of a coroutine that the caller spawned. Returns 0 when it has ended and `coro` is invalid.
  * Otherwise `coro` is still valid: UVHTTP_E_TIMEOUT, UVHTTP_E_STATE (not spawned by the caller) or UVHTTP_E_INVALID.
- * When the client goes, both are cancelled, and this call still waits for the end of the child. */
+ * When the client disconnects, both are cancelled, and this call still waits for the end of the child. */
 UVHTTP_EXPORT UVHTTP_IN_COROUTINE int uvhttp_coro_join(uvhttp_coro_t *coro, uint32_t timeout_ms);
 
 /** Cancels a coroutine that the caller spawned: its current wait and later ones return UVHTTP_E_ABORTED. It must still

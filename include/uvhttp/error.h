@@ -13,7 +13,7 @@ UVHTTP_BEGIN_DECLS
     X(INVALID, -1, 0, "invalid argument")                                                                              \
     X(NOMEM, -2, 503, "out of memory")                                                                                 \
     X(AGAIN, -3, 0, "not complete yet, try again with more")                                                           \
-    X(ABORTED, -4, 0, "the peer has gone")                                                                             \
+    X(ABORTED, -4, 0, "the peer has disconnected")                                                                     \
     X(CLOSED, -5, 0, "already closed")                                                                                 \
     X(STATE, -6, 0, "not allowed in this state")                                                                       \
     X(LIMIT, -7, 503, "a configured limit is reached")                                                                 \
@@ -58,7 +58,7 @@ UVHTTP_BEGIN_DECLS
     X(HTTP_METHOD_NOT_ALLOWED, -141, 405, "request method not allowed for this path")                                  \
     X(HTTP_TIMEOUT, -143, 408, "request timed out")                                                                    \
     X(HTTP_HOST_NOT_ALLOWED, -144, 421, "host not served here")                                                        \
-    X(NO_RESPONSE, -142, 500, "the handler has made no response")                                                      \
+    X(NO_RESPONSE, -142, 500, "the handler did not respond")                                                           \
     X(WS_HANDSHAKE, -200, 400, "malformed WebSocket handshake")                                                        \
     X(WS_VERSION, -201, 426, "not a WebSocket handshake of version 13")                                                \
     X(WS_ORIGIN, -202, 403, "WebSocket from an origin that is not allowed")                                            \
@@ -66,7 +66,7 @@ UVHTTP_BEGIN_DECLS
     X(WS_UNMASKED, -204, 0, "WebSocket frame of a client without a mask")                                              \
     X(WS_LENGTH, -205, 0, "WebSocket frame length not minimal, or above 2^63-1")                                       \
     X(WS_CONTROL, -206, 0, "WebSocket control frame in fragments or above 125 bytes")                                  \
-    X(WS_CONTINUATION, -207, 0, "WebSocket continuation of nothing, or a message inside another")                      \
+    X(WS_CONTINUATION, -207, 0, "WebSocket continuation without a message, or a message inside another")               \
     X(WS_CLOSE, -208, 0, "malformed WebSocket close frame")                                                            \
     X(WS_UTF8, -209, 0, "WebSocket text that is not UTF-8")                                                            \
     X(WS_TOO_LARGE, -210, 0, "WebSocket message too large")                                                            \
@@ -90,7 +90,7 @@ UVHTTP_BEGIN_DECLS
     X(TLS_CERTIFICATE, -400, 0, "TLS certificate, key or authority that cannot be used")                               \
     X(TLS_HANDSHAKE, -401, 0, "TLS handshake failed")                                                                  \
     X(TLS_PLAIN_HTTP, -402, 400, "plain HTTP sent to a TLS port")                                                      \
-    X(TLS_NOT_TLS, -403, 0, "what came to a TLS port is not TLS")                                                      \
+    X(TLS_NOT_TLS, -403, 0, "data that is not TLS sent to a TLS port")                                                 \
     X(TLS_VERSION, -404, 0, "no TLS version in common")                                                                \
     X(TLS_CIPHER, -405, 0, "no TLS cipher, group or signature in common")                                              \
     X(TLS_ALPN, -406, 0, "no application protocol in common")                                                          \
@@ -100,7 +100,7 @@ UVHTTP_BEGIN_DECLS
     X(TLS_TRUNCATED, -410, 0, "TLS connection ended without close_notify")                                             \
     X(STATIC_ROOT, -500, 0, "directory of static files cannot be opened")                                              \
     X(STATIC_BUSY, -501, 503, "too many static files wait to be opened")                                               \
-    X(STATIC_RANGE, -502, 416, "no byte of the ranges asked for is there")                                             \
+    X(STATIC_RANGE, -502, 416, "none of the requested ranges is in the file")                                          \
     X(STATIC_RANGES_ABSURD, -503, 0, "ranges that overlap, or too many: the complete file was sent")                   \
     X(PROXY_MISSING, -600, 0, "connection that does not begin with a PROXY protocol header")                           \
     X(PROXY_MALFORMED, -601, 0, "malformed PROXY protocol header")                                                     \
@@ -109,22 +109,22 @@ UVHTTP_BEGIN_DECLS
     X(PROXY_TIMEOUT, -604, 0, "PROXY protocol header not complete in time")                                            \
     X(WORK_FULL, -700, 503, "too many jobs wait for a worker thread")                                                  \
     X(WORK_CANCELLED, -701, 0, "the job was cancelled before it ran")                                                  \
-    X(COROUTINE_LIMIT, -710, 503, "too many coroutines at once")                                                       \
+    X(COROUTINE_LIMIT, -710, 503, "too many coroutines")                                                               \
     X(PEER_UNREACHABLE, -711, 502, "connecting to another server failed")                                              \
-    X(PEER_NAME, -712, 502, "name of another server is not known")                                                     \
-    X(PEER_RESET, -713, 502, "another server has broken the connection")                                               \
-    X(PEER_RESPONSE, -714, 502, "another server has sent what is no HTTP/1 response")                                  \
+    X(PEER_NAME, -712, 502, "name of another server cannot be resolved")                                               \
+    X(PEER_RESET, -713, 502, "another server has closed the connection")                                               \
+    X(PEER_RESPONSE, -714, 502, "another server has sent no valid HTTP/1 response")                                    \
     X(PEER_TOO_LARGE, -715, 502, "another server has sent a response above a limit")                                   \
     X(PEER_INTERIM, -720, 502, "another server has sent too many interim responses")                                   \
     X(CLIENT_UNIX_URL, -721, 0, "a url cannot name a Unix socket: set unix_socket in the request")                     \
-    X(STOPPING, -730, 503, "the server stops")                                                                         \
-    X(HPACK_INDEX, -820, 0, "HPACK index of no entry")                                                                 \
-    X(HPACK_INTEGER, -821, 0, "HPACK integer cut short or too large")                                                  \
-    X(HPACK_STRING, -822, 0, "HPACK string cut short")                                                                 \
+    X(STOPPING, -730, 503, "the server is stopping")                                                                   \
+    X(HPACK_INDEX, -820, 0, "HPACK index without an entry")                                                            \
+    X(HPACK_INTEGER, -821, 0, "HPACK integer truncated or too large")                                                  \
+    X(HPACK_STRING, -822, 0, "HPACK string truncated")                                                                 \
     X(HPACK_HUFFMAN, -823, 0, "malformed Huffman code in an HPACK string")                                             \
     X(HPACK_TABLE_SIZE, -824, 0, "HPACK table size update missing, misplaced or above the limit")                      \
     X(HTTP2_PSEUDO_FIELD, -830, 400, "unknown or misplaced HTTP/2 pseudo-field")                                       \
-    X(HTTP2_PSEUDO_ORDER, -831, 400, "HTTP/2 pseudo-field behind another field")                                       \
+    X(HTTP2_PSEUDO_ORDER, -831, 400, "HTTP/2 pseudo-field after another field")                                        \
     X(HTTP2_PSEUDO_REPEATED, -832, 400, "repeated HTTP/2 pseudo-field")                                                \
     X(HTTP2_PSEUDO_MISSING, -833, 400, "missing HTTP/2 pseudo-field, or one that CONNECT must not have")               \
     X(HTTP2_METHOD, -834, 400, "malformed :method")                                                                    \
@@ -137,13 +137,13 @@ UVHTTP_BEGIN_DECLS
     X(HTTP2_CONNECTION_FIELD, -841, 400, "connection-specific field in an HTTP/2 message")                             \
     X(HTTP2_TE, -842, 400, "TE other than \"trailers\" in an HTTP/2 message")                                          \
     X(HTTP2_CONTENT_LENGTH, -843, 400, "malformed or repeated Content-Length of an HTTP/2 message")                    \
-    X(HTTP2_PREFACE, -800, 0, "no HTTP/2 connection preface, or no SETTINGS behind it")                                \
+    X(HTTP2_PREFACE, -800, 0, "no HTTP/2 connection preface, or no SETTINGS after it")                                 \
     X(HTTP2_PROTOCOL, -801, 0, "HTTP/2 frame that is not allowed here, or malformed")                                  \
     X(HTTP2_FRAME_SIZE, -802, 0, "HTTP/2 frame of a size that is not allowed")                                         \
-    X(HTTP2_FLOW_CONTROL, -803, 0, "HTTP/2 window exceeded or overflown")                                              \
+    X(HTTP2_FLOW_CONTROL, -803, 0, "HTTP/2 window exceeded or overflowed")                                             \
     X(HTTP2_STREAM_CLOSED, -804, 0, "HTTP/2 frame for a stream that is closed")                                        \
     X(HTTP2_COMPRESSION, -805, 0, "HTTP/2 header block that cannot be decoded")                                        \
-    X(HTTP2_FLOOD, -806, 0, "HTTP/2 client above a limit that holds off floods")                                       \
+    X(HTTP2_FLOOD, -806, 0, "HTTP/2 client exceeded a flood limit")                                                    \
     X(HTTP2_SETTINGS_TIMEOUT, -807, 0, "HTTP/2 SETTINGS not acknowledged in time")
 
 /** Success is 0. A function that fails returns one of these negative codes. */

@@ -12,10 +12,10 @@ UVHTTP_BEGIN_DECLS
 /** An open event stream. Reference-counted. */
 typedef struct uvhttp_events uvhttp_events_t;
 
-/** The end of a stream. It is called exactly once for each stream that uvhttp_events_open has opened, on the loop's
- * thread; later sends are refused. `status` is UVHTTP_OK (the application or a stop of the server has ended the stream,
- * and all of it was sent), UVHTTP_E_ABORTED (the client has gone) or UVHTTP_E_LIMIT (the client did not read and was
- * cut off, see queue_max). */
+/** Called exactly once at the end of each stream that uvhttp_events_open has opened, on the loop's thread. Later sends
+ * are refused. `status` is UVHTTP_OK (the application or a stop of the server has ended the stream, and all of it was
+ * sent), UVHTTP_E_ABORTED (the client has disconnected) or UVHTTP_E_LIMIT (the client did not read and was cut off, see
+ * queue_max). */
 typedef void (*uvhttp_events_close_cb)(uvhttp_events_t *events, int status, void *user);
 
 #define UVHTTP_EVENTS_HEARTBEAT_MS 15000u /**< default of heartbeat_ms */
@@ -24,8 +24,8 @@ typedef void (*uvhttp_events_close_cb)(uvhttp_events_t *events, int status, void
 /** Options. A field that is 0 has its default. Everything is copied. */
 typedef struct uvhttp_events_options {
     uint32_t heartbeat_ms; /**< ms without an event after which a comment is sent. It keeps proxies from closing the
-                              connection, and shows that a client has gone. 1..86,400,000 or UVHTTP_NEVER; default
-                              UVHTTP_EVENTS_HEARTBEAT_MS */
+                              connection, and detects that a client has disconnected. 1..86,400,000 or UVHTTP_NEVER;
+                              default UVHTTP_EVENTS_HEARTBEAT_MS */
     uint64_t queue_max;    /**< bytes that may wait for a client that does not read, 1024 or more. A client for which
                               more would wait is cut off, and counted (events_clients_dropped). The same number of bytes
                               may be queued from sending threads to the loop. config.write_queue_max holds as well.
@@ -64,13 +64,14 @@ static inline UVHTTP_MUST_USE int uvhttp_events_open(uvhttp_response_t *res, con
 }
 
 /** Sends an event, which is copied. Never blocks, and keeps the order of each thread. Returns 0 (queued; it is lost if
- * the client goes first), UVHTTP_E_ABORTED (the stream has ended), UVHTTP_E_LIMIT (larger than queue_max, or queue_max
- * bytes are queued to the loop: this event was dropped), UVHTTP_E_INVALID (an argument is NULL, a line break in `id` or
- * `event`, or all fields 0) or UVHTTP_E_NOMEM. Any thread. */
+ * the client disconnects first), UVHTTP_E_ABORTED (the stream has ended), UVHTTP_E_LIMIT (larger than queue_max, or
+ * queue_max bytes are queued to the loop: this event was dropped), UVHTTP_E_INVALID (an argument is NULL, a line break
+ * in `id` or `event`, or all fields 0) or UVHTTP_E_NOMEM. Any thread. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_events_send(uvhttp_events_t *events, const uvhttp_event_t *event);
 
-/** Ends the stream after what this thread has sent; on_close follows. A browser connects again, unless the page
- * closes its EventSource or the next response is 204. Returns 0 or UVHTTP_E_ABORTED (the stream has ended). Any thread.
+/** Ends the stream after the events that this thread has sent; on_close follows. A browser connects again, unless the
+ * page closes its EventSource or the next response is 204. Returns 0 or UVHTTP_E_ABORTED (the stream has ended). Any
+ * thread.
  */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_events_close(uvhttp_events_t *events);
 

@@ -1,5 +1,5 @@
-/* Owns: what C++ handlers see: errors, requests and responses. uvhttp.hpp includes it. May include: the public headers.
- */
+/* Owns: the types that C++ handlers use: errors, requests and responses. uvhttp.hpp includes it. May include: the
+ * public headers. */
 #ifndef UVHTTP_EXCHANGE_HPP
 #define UVHTTP_EXCHANGE_HPP
 
@@ -93,12 +93,12 @@ class request {
     uvhttp_request_t *native_;
 };
 
-/** A cookie to set: uvhttp_cookie_options_t, with texts of its own. */
+/** A cookie to set: uvhttp_cookie_options_t with strings that it owns. */
 struct cookie {
     std::string name{};
     std::string value{};
     std::string path = "/";
-    std::string domain{}; /* "": the host that was asked, and no host below it */
+    std::string domain{}; /* "": the host of the request, without subdomains */
     std::int64_t max_age_s = 0;
     uvhttp_same_site_t same_site = UVHTTP_SAME_SITE_LAX;
     bool secure = false;
@@ -226,9 +226,9 @@ inline response empty(int status) noexcept {
     return {status, nullptr};
 }
 
-/** A reference-counted handle to respond later, from any thread: <uvhttp/response.h>. If the last one is destroyed
- * without a response, the client receives 500. The functions return 0 or a code; UVHTTP_E_ABORTED when the client has
- * gone. */
+/** A reference-counted handle to respond later, from any thread: <uvhttp/response.h>. If the last reference is
+ * destroyed without a response, the client receives 500. The functions return 0 or an error code: UVHTTP_E_ABORTED
+ * after the client has disconnected. */
 class deferred : public detail::shared_handle<uvhttp_deferred_t, uvhttp_deferred_retain, uvhttp_deferred_release> {
   public:
     using shared_handle::shared_handle;

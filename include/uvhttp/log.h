@@ -14,7 +14,7 @@ typedef enum uvhttp_log_level {
     UVHTTP_LOG_LEVEL_NONE /**< as a threshold only: nothing is logged */
 } uvhttp_log_level_t;
 
-/** The form of a line on standard error. */
+/** The format of a line on standard error. */
 typedef enum uvhttp_log_format {
     UVHTTP_LOG_FORMAT_TEXT, /**< 2026-01-09T22:30:00.123Z WARN  io: message */
     UVHTTP_LOG_FORMAT_JSON  /**< {"time":"...","level":"WARN","area":"io","message":"..."}, one object per line */
@@ -45,12 +45,12 @@ UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_log_level_parse(const char *text, uvh
 /** Returns "DEBUG", "INFO", "WARN", "ERROR" or "NONE". Static storage. Any thread. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD const char *uvhttp_log_level_name(uvhttp_log_level_t level);
 
-/** Sets the form of lines. Before the first call, the environment variable UVHTTP_LOG_FORMAT sets it: text or json, in
- * any case; without it: text. The callback of uvhttp_log_set_callback gets the same messages in both. Returns 0 or
+/** Sets the format of lines. Before the first call, the environment variable UVHTTP_LOG_FORMAT sets it: text or json,
+ * in any case; without it: text. The callback of uvhttp_log_set_callback gets the same messages in both. Returns 0 or
  * UVHTTP_E_INVALID. Any thread. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_log_set_format(uvhttp_log_format_t format);
 
-/** Returns the current form. Any thread. */
+/** Returns the current format. Any thread. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD uvhttp_log_format_t uvhttp_log_get_format(void);
 
 /** Parses text or json, in any case. Returns 0 or UVHTTP_E_INVALID; on failure *format is unchanged. Any thread. */
@@ -75,17 +75,17 @@ UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_log(uvhttp_log_level_t level, const 
     __attribute__((format(printf, 2, 3)));
 
 /** Waits until the lines that were logged before the call are written, at most `timeout_ms` milliseconds. While a
- * server runs, a thread writes the lines, so that no loop waits for standard error. The end of a server and exit() wait
- * by themselves; call this before a program ends in another way: _exit, abort, exec. Returns 0, or UVHTTP_E_TIMEOUT if
- * standard error does not accept the lines. Preserves errno. Any thread, but not a signal handler. */
+ * server runs, a thread writes the lines, so that no loop waits for standard error. A stopping server and exit() do
+ * this themselves. Call it before the process ends in another way: _exit, abort, exec. Returns 0, or UVHTTP_E_TIMEOUT
+ * if standard error does not accept the lines. Preserves errno. Any thread, but not a signal handler. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_log_flush(uint32_t timeout_ms);
 
-/** What became of lines since the process started. Lines that a callback received are not among them. */
+/** Counters of log lines since the process started. Lines passed to a callback are not counted. */
 typedef struct uvhttp_log_stats_s {
     uint64_t lines;      /**< written completely to standard error */
     uint64_t bytes;      /**< written, including incomplete lines */
     uint64_t suppressed; /**< above the maximum per second */
-    uint64_t dropped;    /**< waited for standard error in vain: 256 KiB of other lines waited already */
+    uint64_t dropped;    /**< not written, because 256 KiB of lines were already queued for standard error */
     uint64_t failed;     /**< write(2) failed: disk full, pipe closed */
 } uvhttp_log_stats_t;
 

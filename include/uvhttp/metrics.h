@@ -1,4 +1,5 @@
-/* Owns: metrics: a snapshot of a server's figures, and its text for Prometheus, OpenMetrics and JSON. */
+/* Owns: metrics: snapshots of a server's counters, gauges and histograms, and their formats for Prometheus, OpenMetrics
+ * and JSON. */
 #ifndef UVHTTP_METRICS_H
 #define UVHTTP_METRICS_H
 
@@ -66,8 +67,8 @@ typedef struct uvhttp_metrics_process_s {
     uint64_t start_unix_ns;
 } uvhttp_metrics_process_t;
 
-/** Made and freed by the library. It does not change, and texts of it are valid until it is freed and the server is
- * freed. Values of different loops may be of slightly different moments. */
+/** An immutable snapshot, allocated by uvhttp_metrics_take. Its texts are valid until the snapshot or the server is
+ * freed. Values of different loops may have been read at slightly different times. */
 typedef struct uvhttp_metrics_snapshot {
     uint32_t struct_size;         /**< bytes of this structure in the library: fields beyond it do not exist */
     bool recording;               /**< config.metrics: there are series */
@@ -85,14 +86,15 @@ typedef struct uvhttp_metrics_snapshot {
     const uint64_t *size_bounds;        /**< bytes, ascending */
 } uvhttp_metrics_snapshot_t;
 
-/** Takes a snapshot. Allocates, and reads /proc: some ten microseconds. Returns NULL when out of memory, or if `server`
- * is NULL. Any thread, until the server is freed. */
+/** Takes a snapshot. It allocates memory and reads /proc, which takes some ten microseconds. Returns NULL when out of
+ * memory, or if `server` is NULL. Any thread, until the server is freed. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD uvhttp_metrics_snapshot_t *uvhttp_metrics_take(const uvhttp_server_t *server);
-/** NULL is allowed. */
+/** Frees a snapshot. NULL is allowed. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD void uvhttp_metrics_free(uvhttp_metrics_snapshot_t *snapshot);
 
-/** Parts of a snapshot, owned by it; NULL if `snapshot` is NULL. `index`: below metric_count, loop_count, series_count,
- * response_time_count (buckets that are not empty, ascending); else NULL. */
+/** Return parts of a snapshot, which owns them. `index` is below metric_count, loop_count, series_count or
+ * response_time_count (buckets that are not empty, ascending). Return NULL for a larger index, or if `snapshot` is
+ * NULL. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD const uvhttp_metrics_process_t *
 uvhttp_metrics_process(const uvhttp_metrics_snapshot_t *snapshot);
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD const uvhttp_metric_t *
@@ -114,17 +116,17 @@ typedef enum uvhttp_metrics_format {
  * uvhttp_metrics_text_free. Returns NULL when out of memory or if `snapshot` is NULL. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD char *uvhttp_metrics_text(const uvhttp_metrics_snapshot_t *snapshot,
                                                             uvhttp_metrics_format_t format, size_t *size);
-/** NULL is allowed. */
+/** Frees the result of uvhttp_metrics_text. NULL is allowed. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD void uvhttp_metrics_text_free(char *text);
 
-/** A handler that responds with the metrics of a server: `user` is the uvhttp_server_t, which may be another than the
- * one that serves the request, and must live as long. The Accept field chooses OpenMetrics or JSON; the default is
- * Prometheus' text format. Responds on the loop. */
+/** A handler that responds with the metrics of a server. `user` is that uvhttp_server_t. It may differ from the server
+ * that handles the request, and must live as long as that one. The Accept field selects OpenMetrics or JSON; the
+ * default is the text format of Prometheus. Responds on the loop. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD void uvhttp_metrics_handler(uvhttp_request_t *req, uvhttp_response_t *res,
                                                               void *user);
-/** Registers uvhttp_metrics_handler for GET at `pattern`, with the metrics of the same server. Everybody who can reach
- * the route can read them: protect it with middleware (uvhttp_route_use), or listen for it on an address of its own.
- * Returns as uvhttp_get. */
+/** Registers uvhttp_metrics_handler for GET at `pattern`, with the metrics of the same server. Everyone who can reach
+ * the route can read them: protect it with middleware (uvhttp_route_use), or listen on a separate address. Returns as
+ * uvhttp_get. */
 UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_route_t *uvhttp_metrics_route(uvhttp_server_t *server, const char *pattern);
 
 UVHTTP_END_DECLS

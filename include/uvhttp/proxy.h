@@ -1,4 +1,4 @@
-/* Owns: servers behind proxies and load balancers, and which proxies they trust. docs/guide/proxy.md. */
+/* Owns: the proxies and load balancers that a server trusts to report its clients. docs/guide/proxy.md. */
 #ifndef UVHTTP_PROXY_H
 #define UVHTTP_PROXY_H
 
@@ -46,7 +46,7 @@ uvhttp_server_trust_proxies_sized(uvhttp_server_t *server, const uvhttp_proxy_op
  * counted (rejected_proxy_*).
  *
  * Before the first listen. Returns 0; UVHTTP_E_CONFIG when an option is wrong, UVHTTP_E_STATE, UVHTTP_E_NOMEM: the log
- * and uvhttp_server_error_text say what, and listen returns the same. */
+ * and uvhttp_server_error_text have the reason, and listen returns the same code. */
 static inline int uvhttp_server_trust_proxies(uvhttp_server_t *server, const uvhttp_proxy_options_t *options) {
     return uvhttp_server_trust_proxies_sized(server, options, sizeof *options);
 }

@@ -1,11 +1,12 @@
-/* Owns: what a handler can ask about a request. Returned views are valid until the handler returns. After
- * uvhttp_response_defer, ask again: views obtained from then on are valid until the handle sends a response or is
- * released. Functions run on the request's loop thread, or on the thread that owns the deferred response, one thread at
- * a time.
+/* Owns: access to a request: method, target, header fields, query, body and client. A returned view is valid until the
+ * handler returns. uvhttp_response_defer ends the lifetime of earlier views; a view obtained after it is valid until
+ * the handle sends a response or is released. Call the functions on the request's loop thread, or on the thread that
+ * owns the deferred response, one thread at a time.
  *
- * A request owns what it shows. It stores the facts of its connection when it is deferred, moves to a worker thread or
- * waits in a coroutine. It shows them also after the client has gone and after uvhttp_server_free. A handler on the
- * loop that is notified of the abort (uvhttp_response_on_done) gets the facts that it asked for before, else "unknown".
+ * A request copies the properties of its connection (peer, client, scheme, certificate) when it is deferred, moves to a
+ * worker thread or waits in a coroutine. The copies stay readable after the client has disconnected and after
+ * uvhttp_server_free. In uvhttp_response_on_done after an abort, a request that stayed on the loop has only the
+ * properties that were read before; the others are "unknown".
  */
 #ifndef UVHTTP_REQUEST_H
 #define UVHTTP_REQUEST_H

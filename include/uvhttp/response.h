@@ -1,7 +1,7 @@
-/* Owns: how a handler responds. A request gets one response. It is one of:
- * - a buffered response: the last call of uvhttp_response_text, _json, _send ... before the handler returns;
- * - a streamed response: uvhttp_response_begin, _write, _end;
- * - a deferred response, sent later from any thread: uvhttp_response_defer. */
+/* Owns: responses. A request gets exactly one response, in one of three forms:
+ * - buffered: the last call of uvhttp_response_text, _json, _send ... before the handler returns;
+ * - streamed: uvhttp_response_begin, _write, _end;
+ * - deferred: sent later, from any thread, through the handle of uvhttp_response_defer. */
 #ifndef UVHTTP_RESPONSE_H
 #define UVHTTP_RESPONSE_H
 
@@ -127,7 +127,8 @@ typedef struct uvhttp_response_field {
  *
  * Returns 0, UVHTTP_E_INVALID (the status, or a field that uvhttp_response_header refuses), UVHTTP_E_STATE (the final
  * head was sent, the on_finish hooks run, or the response is deferred: use uvhttp_deferred_interim), UVHTTP_E_LIMIT (64
- * KiB of fields, or config.write_queue_max bytes are queued), UVHTTP_E_ABORTED (the client has gone) or UVHTTP_E_NOMEM.
+ * KiB of fields, or config.write_queue_max bytes are queued), UVHTTP_E_ABORTED (the client has disconnected) or
+ * UVHTTP_E_NOMEM.
  */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD int
 uvhttp_response_interim(uvhttp_response_t *res, int status, const uvhttp_response_field_t *fields, size_t field_count);
@@ -141,10 +142,10 @@ uvhttp_response_interim(uvhttp_response_t *res, int status, const uvhttp_respons
 #define UVHTTP_SIZE_UNKNOWN UINT64_MAX
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_begin(uvhttp_response_t *res, int status,
                                                             const char *content_type, uint64_t size);
-/** Queues a copy of `size` bytes. Returns 0, UVHTTP_E_ABORTED (the client has gone), UVHTTP_E_STATE (before begin or
- * after end) or UVHTTP_E_LIMIT (more than config.write_queue_max bytes would be queued). After UVHTTP_E_LIMIT nothing
- * was queued: retry in uvhttp_deferred_on_drain. A write larger than that maximum never succeeds. On a worker thread
- * the call waits for the client instead, and `size` may be anything. */
+/** Queues a copy of `size` bytes. Returns 0, UVHTTP_E_ABORTED (the client has disconnected), UVHTTP_E_STATE (before
+ * begin or after end) or UVHTTP_E_LIMIT (more than config.write_queue_max bytes would be queued). After UVHTTP_E_LIMIT
+ * nothing was queued: retry in uvhttp_deferred_on_drain. A write larger than that maximum never succeeds. On a worker
+ * thread the call waits for the client instead, and `size` may be anything. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_write(uvhttp_response_t *res, const void *data, size_t size);
 /** Adds a trailer field after the body (RFC 9110 section 6.5); copied. Call it between begin and end of a chunked
  * response, for a client that sent "TE: trailers". Announce it before begin with uvhttp_response_header(res, "Trailer",
@@ -182,8 +183,8 @@ uvhttp_response_on_done(uvhttp_response_t *res, void (*hook)(uvhttp_response_t *
  * begun or deferred. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD uvhttp_deferred_t *uvhttp_response_defer(uvhttp_response_t *res);
 
-/** Sets a function that is called on the loop's thread, at most once, when the client goes before the response. The
- * request is still readable in it. Set it in the handler, directly after defer. */
+/** Sets a function that is called on the loop's thread, at most once, when the client disconnects before the response.
+ * The request is still readable in it. Set it in the handler, directly after defer. */
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD void
 uvhttp_deferred_on_abort(uvhttp_deferred_t *deferred, void (*on_abort)(uvhttp_deferred_t *deferred, void *user),
                          void *user);
@@ -191,16 +192,16 @@ uvhttp_deferred_on_abort(uvhttp_deferred_t *deferred, void (*on_abort)(uvhttp_de
 /** Sets a function that continues a streamed response. It is called on the loop's thread, with the response as in
  * uvhttp_deferred_run, when the client has received all queued bytes. The condition is that a write was refused with
  * UVHTTP_E_LIMIT, or left more than 4 KiB queued. Write in it until the next refusal. It is not called after
- * uvhttp_response_end, nor after the client has gone. Set it in the handler, directly after defer, or in a function
- * that uvhttp_deferred_run runs. */
+ * uvhttp_response_end, nor after the client has disconnected. Set it in the handler, directly after defer, or in a
+ * function that uvhttp_deferred_run runs. */
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD void
 uvhttp_deferred_on_drain(uvhttp_deferred_t *deferred, void (*on_drain)(uvhttp_response_t *res, void *user), void *user);
 
 /** Sets a function that is called on the loop's thread, at most once, when the server starts to stop; soon, if it
  * already stops. The response is available as in uvhttp_deferred_run. Use it to end a response that does not end by
  * itself, such as an event stream: what is still open after config.drain_timeout is cut off. It is not called after the
- * response, nor after the client has gone. A second call replaces the function. Returns as uvhttp_deferred_run does;
- * UVHTTP_E_INVALID if `on_stop` is NULL. Any thread. */
+ * response, nor after the client has disconnected. A second call replaces the function. Returns as uvhttp_deferred_run
+ * does; UVHTTP_E_INVALID if `on_stop` is NULL. Any thread. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int
 uvhttp_deferred_on_stop(uvhttp_deferred_t *deferred, void (*on_stop)(uvhttp_response_t *res, void *user), void *user);
 /** Returns whether the server has started to stop. For handlers that produce a long response on a worker thread or in a
@@ -208,7 +209,7 @@ uvhttp_deferred_on_stop(uvhttp_deferred_t *deferred, void (*on_stop)(uvhttp_resp
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD bool uvhttp_response_stopping(const uvhttp_response_t *res);
 
 /* The following functions may be called on any thread. Each sends the response and returns 0, UVHTTP_E_ABORTED (the
- * client has gone: release the handle), UVHTTP_E_STATE (already sent), UVHTTP_E_INVALID or UVHTTP_E_NOMEM. */
+ * client has disconnected: release the handle), UVHTTP_E_STATE (already sent), UVHTTP_E_INVALID or UVHTTP_E_NOMEM. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_deferred_text(uvhttp_deferred_t *deferred, int status, const char *text);
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_deferred_json(uvhttp_deferred_t *deferred, int status, const char *json);
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_deferred_send(uvhttp_deferred_t *deferred, int status,
@@ -224,7 +225,7 @@ UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_deferred_header(uvhttp_deferred_t *
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_deferred_interim(uvhttp_deferred_t *deferred, int status,
                                                             const uvhttp_response_field_t *fields, size_t field_count);
 /** Calls `run` on the loop's thread with the response, so that it can use all functions above. `res` is NULL if the
- * client has gone. The function may send the response, or leave it to a later call with the same handle. */
+ * client has disconnected. The function may send the response, or leave it to a later call with the same handle. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_deferred_run(uvhttp_deferred_t *deferred,
                                                         void (*run)(uvhttp_response_t *res, void *user), void *user);
 UVHTTP_EXPORT UVHTTP_ANY_THREAD bool uvhttp_deferred_aborted(const uvhttp_deferred_t *deferred);

@@ -20,7 +20,7 @@ typedef enum uvhttp_exec {
     UVHTTP_EXEC_LOOP,     /**< on the loop's thread; it must not block */
     UVHTTP_EXEC_WORKER,   /**< on a worker thread; it may block. That thread owns request and response until the handler
                              returns. All their functions may be used, and uvhttp_response_write waits for a slow client.
-                             If the client goes, the request stays readable and writes return UVHTTP_E_ABORTED.
+                             If the client disconnects, the request stays readable and writes return UVHTTP_E_ABORTED.
                              uvhttp_request_read_body reads a streamed body. The client gets 503 with Retry-After if
                              config.max_backlog jobs wait, or no thread is free within config.worker_queue_timeout_ms */
     UVHTTP_EXEC_COROUTINE /**< in a coroutine of the loop. It may wait in functions that are documented to do so, and
@@ -36,15 +36,15 @@ typedef enum uvhttp_flow { UVHTTP_NEXT, UVHTTP_STOP } uvhttp_flow_t;
 typedef uvhttp_flow_t (*uvhttp_middleware_cb)(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
 
 /** Continues the middleware chain after an asynchronous wait. The middleware has called uvhttp_response_defer and
- * returned UVHTTP_STOP. Instead of a response, `go_on` runs on the loop's thread and decides. UVHTTP_NEXT passes the
+ * returned UVHTTP_STOP. Instead of a response, `resume` runs on the loop's thread and decides. UVHTTP_NEXT passes the
  * request to the rest of the chain and the handler; they see a response that is not deferred. UVHTTP_STOP means that it
- * has responded, or deferred again. If the client has gone, `res` and `req` are NULL and the result is ignored. Release
- * the handle afterwards.
+ * has responded, or deferred again. If the client has disconnected, `res` and `req` are NULL and the result is ignored.
+ * Release the handle afterwards.
  *
- * Call it at most once, and not after a response. Returns 0, UVHTTP_E_ABORTED (the client has gone; `go_on` is not
- * called), UVHTTP_E_STATE, UVHTTP_E_INVALID or UVHTTP_E_NOMEM (the handle can still respond). With a handle of a
+ * Call it at most once, and not after a response. Returns 0, UVHTTP_E_ABORTED (the client has disconnected; `resume` is
+ * not called), UVHTTP_E_STATE, UVHTTP_E_INVALID or UVHTTP_E_NOMEM (the handle can still respond). With a handle of a
  * handler, the client gets 500. Any thread. */
-UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_deferred_next(uvhttp_deferred_t *deferred, uvhttp_middleware_cb go_on,
+UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_deferred_next(uvhttp_deferred_t *deferred, uvhttp_middleware_cb resume,
                                                          void *user);
 
 /** A middleware, passed by value. `destroy(user)` is called once if it is set: when the server is freed, or when
@@ -66,7 +66,7 @@ typedef struct uvhttp_middleware {
                                    again. May be NULL */
     /** Runs instead of `run` when the server responds itself before this middleware runs: for a malformed head, a body
      * above a maximum, or a slow client. It may add fields and hooks (uvhttp_response_on_finish, _on_done), so that
-     * such a response is logged and counted like others. It must not respond. For a malformed head the request shows at
+     * such a response is logged and counted like others. It must not respond. For a malformed head the request has at
      * most method and target (uvhttp_server_on_error). Loop thread. NULL: the middleware does not see such requests. */
     void (*on_refused)(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
     void *reserved[4]; /**< NULL: for later releases */

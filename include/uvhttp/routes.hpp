@@ -1,5 +1,4 @@
-/* Owns: registration of routes, which servers and groups of C++ have in common. Included by uvhttp.hpp, which has the
- * rest. May include: the public headers. */
+/* Owns: registration of routes on C++ servers and groups. uvhttp.hpp includes it. May include: the public headers. */
 #ifndef UVHTTP_HPP
 #include <uvhttp.hpp> /* which includes this file in its place */
 #elif !defined(UVHTTP_ROUTES_HPP)
@@ -77,7 +76,7 @@ template <class Derived> class routes {
         using made = detail::route<F>;
         if constexpr (std::is_invocable_r_v<task<response>, F &, request &>) {
             if (options.exec > UVHTTP_EXEC_LOOP) throw error(UVHTTP_E_INVALID, "a task runs on the loop");
-            options.exec = UVHTTP_EXEC_LOOP; /* whatever the group says */
+            options.exec = UVHTTP_EXEC_LOOP; /* also if the group has another mode */
         }
         auto owned = std::make_unique<made>(self().shared(), std::move(handler));
         void *user = owned.get();

@@ -20,7 +20,8 @@ typedef struct uvhttp_performance_config {
 } uvhttp_performance_config_t;
 
 typedef enum uvhttp_engine {
-    UVHTTP_ENGINE_AUTO,  /**< io_uring where it works, else epoll. The choice and its reason are reported */
+    UVHTTP_ENGINE_AUTO, /**< io_uring where it works, else epoll. uvhttp_server_engine returns the choice and its reason
+                         */
     UVHTTP_ENGINE_URING, /**< io_uring, or fail */
     UVHTTP_ENGINE_EPOLL
 } uvhttp_engine_t;
@@ -37,12 +38,12 @@ typedef enum uvhttp_config_source {
     UVHTTP_CONFIG_FROM_CODE         /**< the program wrote to the structure */
 } uvhttp_config_source_t;
 
-/** Where the fields of a configuration were set: written by the functions that set fields, read by
- * uvhttp_server_config_explain. Copied with the configuration. Programs do not use its members. */
+/** Where the fields of a configuration were set. The functions that set fields write it, and
+ * uvhttp_server_config_explain reads it. It is copied with the configuration. Programs do not use its members. */
 typedef struct uvhttp_config_origins {
     char file[256]; /**< the last file that was loaded */
     struct {
-        uint32_t value;  /**< a hash: a different value was written by the program later */
+        uint32_t value;  /**< hash of the value that was set; the program changed the field later if it differs */
         uint16_t line;   /**< of the file; 0: not known */
         uint16_t source; /**< uvhttp_config_source_t */
     } fields[UVHTTP_CONFIG_FIELDS_MAX];
@@ -92,8 +93,8 @@ typedef struct uvhttp_server_config {
     uint32_t keepalive_requests_max; /**< requests on one connection, 1.. or UVHTTP_NEVER (default) */
     uint32_t iteration_requests_max; /**< pipelined requests of one connection in one loop iteration, 1..; default 128.
                                    An HTTP/1 request counts once more per 256 bytes of its head */
-    bool half_close; /**< true: a client that sends FIN still waits for a deferred response. Default false: it counts as
-                        gone, except during the lookup of a static file */
+    bool half_close; /**< true: a client that sends FIN still waits for a deferred response. Default false: its request
+                        is aborted, except during the lookup of a static file */
     bool install_signal_handlers; /**< uvhttp_server_run drains on SIGINT and SIGTERM; default true */
     bool quiet;                   /**< no start and stop lines on stderr; default false */
     uvhttp_performance_config_t performance;
@@ -196,42 +197,43 @@ typedef struct uvhttp_server_config {
     /* The admin listener (docs/guide/admin.md). */
     char admin[UVHTTP_CONFIG_TEXT_SIZE]; /**< address of the admin listener: dashboard, metrics, health and control.
                                             "host:port" or "unix:/path"; "" (default): none. A Unix socket is created
-                                            with mode 0600. Other addresses than those of loopback need admin_token:
-                                            else listen returns UVHTTP_E_CONFIG */
+                                            with mode 0600. Addresses other than loopback require admin_token; otherwise
+                                            listen returns UVHTTP_E_CONFIG */
     char admin_token[UVHTTP_CONFIG_TEXT_SIZE]; /**< secret that admin requests must send as "Authorization: Bearer
                                                   TOKEN", 16..512 characters of [A-Za-z0-9._~+/-] with "=" at the end.
-                                                  "" (default): none. No function of this header shows it */
+                                                  "" (default): none. No function returns it */
 
     uvhttp_config_origins_t origins; /**< where the fields were set */
-    uvhttp_log_format_t log_format;  /**< form of log lines to set at start. Default: the current form */
-    uint32_t drain_grace_ms; /**< ms from a stop to the start of the drain, in which the server serves as before but is
-                                not ready (uvhttp_server_ready): load balancers take it out meanwhile. 0..86,400,000;
-                                default 0 */
+    uvhttp_log_format_t log_format;  /**< format of log lines to set at start. Default: the current format */
+    uint32_t drain_grace_ms; /**< ms from a stop to the start of the drain. Meanwhile the server serves as before but is
+                                not ready (uvhttp_server_ready), so that load balancers stop sending requests to it.
+                                0..86,400,000; default 0 */
 
-    /* A process that is a service (service.h, uvhttp_service_init); elsewhere these fields have no effect. */
-    char pid_file[UVHTTP_CONFIG_TEXT_SIZE]; /**< file for the process number, locked while the process runs. ""
+    /* Service processes (service.h, uvhttp_service_init). Other processes ignore these fields. */
+    char pid_file[UVHTTP_CONFIG_TEXT_SIZE]; /**< file for the process ID, locked while the process runs. ""
                                                (default): none */
-    char user[UVHTTP_CONFIG_TEXT_SIZE];     /**< user, name or number, to change to after binding. "" (default): stay */
-    char group[UVHTTP_CONFIG_TEXT_SIZE]; /**< group, name or number. "" (default): the primary group of `user`, or stay
-                                          */
-    char umask[UVHTTP_CONFIG_TEXT_SIZE]; /**< file mode creation mask, octal ("027"). "" (default): stay */
+    char user[UVHTTP_CONFIG_TEXT_SIZE];     /**< user to change to after binding, a name or a number. "" (default):
+                                               unchanged */
+    char group[UVHTTP_CONFIG_TEXT_SIZE]; /**< group, a name or a number. "" (default): the primary group of `user`, or
+                                            unchanged */
+    char umask[UVHTTP_CONFIG_TEXT_SIZE]; /**< file mode creation mask, octal ("027"). "" (default): unchanged */
     uint32_t descriptor_limit; /**< RLIMIT_NOFILE of the process, soft, and hard where it is lower, 0..1,073,741,824. 0
-                                  (default): stay, but see raise_descriptor_limit */
+                                  (default): unchanged, but see raise_descriptor_limit */
     uint32_t upgrade_timeout;  /**< seconds in which a new process has to be ready (uvhttp_service_upgrade), 1..86400;
                                   default 60 */
-    bool trace;         /**< requests are part of traces (W3C Trace Context), and their spans go to a collector of
-                           OpenTelemetry; docs/guide/tracing.md. Default false */
-    double trace_ratio; /**< 0..1: the share of traces that are sampled. It decides for requests without `traceparent`;
-                           others are sampled if their sender says so. Default 1 */
-    char trace_endpoint[UVHTTP_CONFIG_TEXT_SIZE]; /**< URL of the collector (OTLP/HTTP, JSON). Without a path it is
+    bool trace;                /**< trace requests (W3C Trace Context) and export spans to an OpenTelemetry collector;
+                                  docs/guide/tracing.md. Default false */
+    double trace_ratio; /**< 0..1: the ratio of requests without `traceparent` that are sampled. For other requests the
+                           flag of `traceparent` decides. Default 1 */
+    char trace_endpoint[UVHTTP_CONFIG_TEXT_SIZE]; /**< URL of the collector (OTLP/HTTP, JSON). The default path is
                                                      /v1/traces. Default "http://localhost:4318" */
     char trace_service[UVHTTP_CONFIG_TEXT_SIZE];  /**< name of this service (service.name); default
                                                      "unknown_service:uvhttp" */
-    uint32_t trace_delay_ms;   /**< ms for which a span may wait for others, 1..600,000; default 5000 */
-    uint32_t trace_queue_size; /**< bytes of spans that wait per loop, a power of two, 64 KiB..1 GiB; default 1 MiB.
+    uint32_t trace_delay_ms;                      /**< maximum ms before a span is exported, 1..600,000; default 5000 */
+    uint32_t trace_queue_size; /**< bytes of queued spans per loop, a power of two, 64 KiB..1 GiB; default 1 MiB.
                                   Above it spans are dropped (counter trace_spans_dropped) */
-    bool server_timing;        /**< responses have the field Server-Timing: ms from the head of the request to the head
-                                  of the response, until the handler started, and since then. Default false */
+    bool server_timing;        /**< add Server-Timing to responses: ms from the head of the request to the head of the
+                                  response, in total, before the handler started, and since then. Default false */
 } uvhttp_server_config_t;
 
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_size);
@@ -326,10 +328,10 @@ UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_server_run(uvhttp_server_t *server,
 UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_server_attach(uvhttp_server_t *server, struct uv_loop_s *loop);
 
 /** Starts to stop. uvhttp_server_ready is false from now on. After config.drain_grace_ms the server accepts no new
- * connections. An idle connection closes after config.drain_idle_ms without
- * a request. Running and arriving requests get a response with `Connection: close`. Requests that still run after
- * config.drain_timeout are cut off and counted. Then uvhttp_server_run returns; an attached server calls on_stopped.
- * Returns 0. Idempotent. Any thread, but not a signal handler (it locks a mutex). */
+ * connections. An idle connection closes after config.drain_idle_ms without a request. Running and arriving requests
+ * get a response with `Connection: close`. Requests that still run after config.drain_timeout are cut off and counted.
+ * Then uvhttp_server_run returns; an attached server calls on_stopped. Returns 0. Idempotent. Any thread, but not a
+ * signal handler (it locks a mutex). */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_server_stop(uvhttp_server_t *server);
 
 /** What a server is doing. Values are appended in later releases. */
@@ -389,7 +391,7 @@ UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_server_on_reload(uvhttp_server_t *s
  *
  * `code` is the reason: UVHTTP_E_NOT_FOUND (404), UVHTTP_E_HTTP_METHOD_NOT_ALLOWED (405), UVHTTP_E_HTTP_METHOD_UNKNOWN
  * (501), UVHTTP_E_NO_RESPONSE (500: the handler neither responded nor deferred), a code of <uvhttp/error.h> with a
- * status (400, 408, 413, 414, 431, 503, 505 ...), or a code of static files, WebSocket routes or forms. `req` shows
+ * status (400, 408, 413, 414, 431, 503, 505 ...), or a code of static files, WebSocket routes or forms. `req` contains
  * what is known. For a malformed head these are method and target if the request line has them, else "", and no fields.
  */
 typedef void (*uvhttp_error_cb)(uvhttp_request_t *req, uvhttp_response_t *res, int status, int code, void *user);

@@ -1,5 +1,5 @@
-/* Owns: descriptor watchers and outgoing connections of a loop's thread, for code without coroutines (<uvhttp/coro.h>)
- * that waits between a request and its deferred response. */
+/* Owns: descriptor watchers and outgoing connections on a loop's thread, with callbacks. A handler can use them to wait
+ * for I/O before it sends a deferred response. Coroutines use <uvhttp/coro.h> instead. */
 #ifndef UVHTTP_SOCKET_H
 #define UVHTTP_SOCKET_H
 
@@ -8,10 +8,10 @@
 
 UVHTTP_BEGIN_DECLS
 
-/* Rules for both kinds of wait. The caller owns the memory. It is zero before the first start, and must not be moved,
+/* Rules for both kinds of wait. The caller owns the memory. Zero it before the first start. It must not be moved,
  * copied or freed during the wait. The callback is called once, in a loop iteration and never inside the call that
- * starts the wait. In the callback the wait is over; its memory may be reused or freed. Start a wait on the thread of a
- * loop: in handlers and in any callback of a server. Stop it before the loop ends, as for timers (<uvhttp/timer.h>).
+ * starts the wait. The wait ends before the callback, which may reuse or free the memory. Start a wait on the thread of
+ * a loop: in handlers and in any callback of a server. Stop it before the loop ends, as for timers (<uvhttp/timer.h>).
  * Add a timer for a deadline. Only the first wait of a loop and name lookups allocate memory. */
 
 /** A descriptor watcher. */
@@ -22,11 +22,11 @@ typedef struct uvhttp_fd_watcher {
     } internal; /**< owned by the library */
 } uvhttp_fd_watcher_t;
 
-/** Starts to watch a descriptor: calls on_ready(watch, user) when it is ready. An error or the end of a connection
- * counts as ready. An active wait restarts. Only one wait of a loop can be for a descriptor, which must stay open
- * meanwhile. Returns 0, UVHTTP_E_INVALID (no such descriptor, a regular file ...), UVHTTP_E_STATE (no loop runs on this
- * thread, or another wait exists for the descriptor), UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_LIMIT
- * (fs.epoll.max_user_watches) or UVHTTP_E_IO. */
+/** Starts a watcher, which calls on_ready(watcher, user) when the descriptor is ready. An error or the end of a
+ * connection counts as ready. Starting an active watcher restarts it. A loop can have only one watcher per descriptor,
+ * which must stay open meanwhile. Returns 0, UVHTTP_E_INVALID (no such descriptor, a regular file ...), UVHTTP_E_STATE
+ * (no loop runs on this thread, or the descriptor has another watcher), UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS,
+ * UVHTTP_E_LIMIT (fs.epoll.max_user_watches) or UVHTTP_E_IO. */
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_fd_watcher_start(uvhttp_fd_watcher_t *watcher, int fd, unsigned events,
                                                              void (*on_ready)(uvhttp_fd_watcher_t *watcher, void *user),
                                                              void *user);

@@ -1,5 +1,5 @@
-/* Owns: functions for the texts that the library returns: comparison, numbers, copies, media types, JSON. All
- * functions: any thread; they keep no reference and do not depend on the locale. */
+/* Owns: functions on uvhttp_str_t: comparison, numbers, copies, media types, JSON. They may be called on any thread,
+ * keep no reference to their arguments, and do not depend on the locale. */
 #ifndef UVHTTP_STR_H
 #define UVHTTP_STR_H
 

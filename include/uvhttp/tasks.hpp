@@ -1,9 +1,9 @@
-/* Owns: several waits at once: when_all, when_any, spawn. Included by uvhttp.hpp, which has the rest. May include: the
- * public headers.
+/* Owns: concurrent waits of C++ coroutines: when_all, when_any, spawn. uvhttp.hpp includes it. May include: the public
+ * headers.
  *
- * A task that nothing waits for any more is cancelled: its frame is destroyed at the wait where it stands, with its
- * variables. Everything runs on the loop's thread, one at a time. A branch is a task, or anything else that can be
- * awaited. */
+ * A task that no coroutine awaits any more is cancelled: its frame is destroyed, with its variables, at the co_await
+ * where it is suspended. All branches run on the loop's thread, one at a time. A branch is a task or any other
+ * awaitable. */
 #ifndef UVHTTP_HPP
 #include <uvhttp.hpp> /* which includes this file in its place */
 #elif !defined(UVHTTP_TASKS_HPP)
@@ -185,7 +185,7 @@ template <bool any, class... A> class [[nodiscard]] gathering final : branch_own
 
 } // namespace detail
 
-/** Waits for all at once:
+/** Waits for all branches concurrently:
  *
  *     auto [user, orders] = co_await uvhttp::when_all(load_user(id), load_orders(id));
  *
@@ -196,14 +196,14 @@ requires(sizeof...(A) > 0) detail::gathering<false, A...> when_all(A &&...awaite
     return detail::gathering<false, A...>(std::forward<A>(awaited)...);
 }
 
-/** Waits for the first, and cancels the others:
+/** Waits for the first branch to end, and cancels the others:
  *
  *     auto first = co_await uvhttp::when_any(load(file), uvhttp::sleep(500ms));
  *     if (first.index() == 1) ... // too late
  *
- * The result is a variant, whose index says which it was. If that one has thrown, its exception is thrown. Branches
- * start in order, and no further branch starts when one has ended. A job of a worker thread (server.work) still runs to
- * its end. */
+ * The result is a variant, whose index is that of the branch. If that branch has thrown, its exception is thrown.
+ * Branches start in order, and no further branch starts when one has ended. A job of a worker thread (server.work)
+ * still runs to its end. */
 template <class... A>
 requires(sizeof...(A) > 0) detail::gathering<true, A...> when_any(A &&...awaited) {
     return detail::gathering<true, A...>(std::forward<A>(awaited)...);
@@ -225,8 +225,8 @@ template <class T> class [[nodiscard]] spawned final : detail::branch_owner {
     bool done() const noexcept {
         return ended_ || cancelled_;
     }
-    /** Destroys the task at the wait where it stands. A coroutine that awaits it gets UVHTTP_E_ABORTED. No effect after
-     * its end. Must not be called by the task itself. */
+    /** Destroys the task at the co_await where it is suspended. A coroutine that awaits the task gets UVHTTP_E_ABORTED.
+     * No effect after its end. The task must not call this itself. */
     void cancel() {
         if (done()) return;
         cancelled_ = true;

@@ -1,5 +1,5 @@
-/* Owns: the TCP server, usable without HTTP. Callbacks run on the loop thread of their connection. Functions with a
- * connection are for that thread, unless they say otherwise. */
+/* Owns: the TCP server, usable without HTTP. Callbacks run on the loop thread of their connection. Functions that take
+ * a connection must be called on that thread, unless documented otherwise. */
 #ifndef UVHTTP_TCP_H
 #define UVHTTP_TCP_H
 
@@ -114,12 +114,12 @@ UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_tcp_peer(uvhttp_tcp_t *tcp, char *te
  * uvhttp_tcp_ref_release. */
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD uvhttp_tcp_ref_t *uvhttp_tcp_ref(uvhttp_tcp_t *tcp);
 /* Any thread: */
-/** Sends a copy. Returns 0 (queued), UVHTTP_E_ABORTED (the connection is gone) or UVHTTP_E_NOMEM. Calls of one thread
+/** Sends a copy. Returns 0 (queued), UVHTTP_E_ABORTED (the connection has ended) or UVHTTP_E_NOMEM. Calls of one thread
  * keep their order. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_tcp_ref_send(uvhttp_tcp_ref_t *ref, const void *data, size_t size);
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_tcp_ref_close(uvhttp_tcp_ref_t *ref);
-/** Calls run(tcp, arg) on the connection's thread, asynchronously. `tcp` is NULL if the connection is gone by then.
- * Returns 0, UVHTTP_E_ABORTED (the connection is gone) or UVHTTP_E_NOMEM; on failure `run` is not called. */
+/** Calls run(tcp, arg) on the connection's thread, asynchronously. `tcp` is NULL if the connection has ended by then.
+ * Returns 0, UVHTTP_E_ABORTED (the connection has ended) or UVHTTP_E_NOMEM; on failure `run` is not called. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_tcp_ref_run(uvhttp_tcp_ref_t *ref, void (*run)(uvhttp_tcp_t *tcp, void *arg),
                                                        void *arg);
 UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_tcp_ref_retain(uvhttp_tcp_ref_t *ref);

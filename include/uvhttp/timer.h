@@ -1,4 +1,4 @@
-/* Owns: timers of a loop thread in the caller's memory, for code that waits between a request and its deferred
+/* Owns: one-shot timers on a loop's thread, in memory of the caller. A handler can use one to delay a deferred
  * response. */
 #ifndef UVHTTP_TIMER_H
 #define UVHTTP_TIMER_H

@@ -119,13 +119,13 @@ UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_tcp_server_listen_tls(uvhttp_tcp_se
                                                                    uvhttp_tls_t *tls, uint16_t *port);
 
 /** Returns whether the connection uses TLS. For a connection: loop's thread. For a request: see request.h, also after
- * the client has gone. */
+ * the client has disconnected. */
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD bool uvhttp_tcp_is_tls(const uvhttp_tcp_t *tcp);
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD bool uvhttp_request_is_tls(const uvhttp_request_t *req);
 
 /** Returns the subject of the verified client certificate in the format of RFC 4514 ("CN=alice,O=Example"). Returns
  * NULL if there is none, or no memory. Of a connection: valid until it is closed; loop's thread. Of a request: a copy,
- * valid as long as the request, also after the client has gone (request.h). */
+ * valid as long as the request, also after the client has disconnected (request.h). */
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD const char *uvhttp_tcp_client_subject(uvhttp_tcp_t *tcp);
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD const char *uvhttp_request_client_subject(uvhttp_request_t *req);
 

@@ -1,4 +1,4 @@
-/* Owns: TLS for servers of C++: <uvhttp/tls.h>. May include: the public headers. */
+/* Owns: TLS for C++ servers: <uvhttp/tls.h>. May include: the public headers. */
 #ifndef UVHTTP_TLS_HPP
 #define UVHTTP_TLS_HPP
 

@@ -1,5 +1,5 @@
-/* Owns: what the other public headers share: the export macro, the string view, the HTTP versions and the features of
- * this build. */
+/* Owns: definitions that the public headers share: the export macro, thread annotations, the string view, HTTP versions
+ * and the features of this build. */
 #ifndef UVHTTP_TYPES_H
 #define UVHTTP_TYPES_H
 
@@ -63,7 +63,7 @@ typedef struct uvhttp_request uvhttp_request_t;
  * that: in options 0 is the default, and in a configuration it is an amount, or refused. */
 #define UVHTTP_NEVER UINT32_MAX
 
-/** What a descriptor is waited for: that it can be read or written without blocking, or either. */
+/** Events of a descriptor: it can be read, or written, without blocking. They can be combined. */
 enum { UVHTTP_READABLE = 1, UVHTTP_WRITABLE = 2 };
 
 /** An HTTP version, encoded as 10 * major + minor. Later versions compare as greater. */

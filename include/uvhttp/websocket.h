@@ -204,7 +204,7 @@ UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_websocket_publish(uvhttp_server_t *se
  * uvhttp_ws_ref_release. */
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD uvhttp_ws_ref_t *uvhttp_ws_ref(uvhttp_ws_t *ws);
 /* Any thread: */
-/** Sends a copy. Returns 0 (queued), UVHTTP_E_ABORTED (the connection is gone), UVHTTP_E_INVALID or UVHTTP_E_NOMEM. A
+/** Sends a copy. Returns 0 (queued), UVHTTP_E_ABORTED (the connection has ended), UVHTTP_E_INVALID or UVHTTP_E_NOMEM. A
  * queued message is dropped if the connection closes first, or if its queue is at send_queue_max; that counts in
  * rejected_limit. Messages of one thread keep their order. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_ws_ref_send(uvhttp_ws_ref_t *ref, uvhttp_ws_type_t type, const void *data,

@@ -1,5 +1,4 @@
-/* Owns: WebSocket routes of C++: <uvhttp/websocket.h>. Included by uvhttp.hpp, which has the rest. May include: the
- * public headers. */
+/* Owns: WebSocket routes for C++: <uvhttp/websocket.h>. uvhttp.hpp includes it. May include: the public headers. */
 #ifndef UVHTTP_HPP
 #include <uvhttp.hpp> /* which includes this file in its place */
 #elif !defined(UVHTTP_WEBSOCKET_HPP) && UVHTTP_WITH_WEBSOCKET

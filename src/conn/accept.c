@@ -35,7 +35,7 @@ static bool is_ip(const uvhttp__endpoint_t *endpoint) {
     return endpoint->fd < 0 && endpoint->address.any.sa_family != AF_UNIX;
 }
 
-/* One socket per worker: of their own for IP (SO_REUSEPORT spreads the connections), otherwise the same one duplicated.
+/* One socket per loop: separate ones for IP (SO_REUSEPORT spreads the connections), otherwise duplicates of one.
  * The first is bound without SO_REUSEPORT, because with it a second server would silently share the port of a first,
  * and gets it afterwards, so that its port is never free for somebody else in between. */
 static int open_sockets(uvhttp__endpoint_t *endpoint, int backlog, int *fds, uint32_t count) {

@@ -24,7 +24,7 @@ typedef struct uvhttp__channel_capacity {
 } uvhttp__channel_capacity_t;
 
 /* The operations of the carrier. Functions that send return 0; UVHTTP_E_AGAIN: queued, but the queue is above
- * room.high_watermark, and on_drain follows; UVHTTP_E_LIMIT: not queued, room.queue_max; UVHTTP_E_CLOSED or
+ * capacity.high_watermark, and on_drain follows; UVHTTP_E_LIMIT: not queued, capacity.queue_max; UVHTTP_E_CLOSED or
  * UVHTTP_E_NOMEM: not queued. No event is called from within any of these functions. */
 typedef struct uvhttp__channel_ops {
     /* Both parts, which are copied, or none. */

@@ -1,6 +1,6 @@
-/* Owns: a connection of a server: a stream with a timer, a place in its worker's list, and a graceful end. What the
- * bytes mean is the upper layer's (the public TCP server, or HTTP's session), which embeds a connection as its first
- * member. May include: io, base, obs. */
+/* Owns: a connection of a server: a stream with a timer, a place in its loop's list, and a graceful end. What the bytes
+ * mean is the upper layer's (the public TCP server, or HTTP's session), which embeds a connection as its first member.
+ * May include: io, base, obs. */
 #ifndef UVHTTP_SRC_CONN_CONN_H
 #define UVHTTP_SRC_CONN_CONN_H
 
@@ -18,11 +18,11 @@ typedef struct uvhttp_tcp uvhttp__conn_t;
 struct uvhttp_tcp {
     uvhttp__stream_t stream; /* first: the connection is found by it */
     uvhttp__timer_t timer;   /* the upper layer's while the connection serves; then the end's */
-    uvhttp__list_t link;     /* in worker->conns or worker->idle */
+    uvhttp__list_t link;     /* in loop->conns or loop->idle */
     uvhttp__tcp_loop_t *loop;
     uvhttp__loop_ref_t *ref; /* handle for other threads, NULL until asked for */
     void *user;
-    uint32_t output_check;          /* its row in worker->output_checks, while UVHTTP__CONN_CHECKED */
+    uint32_t output_check;          /* its index in loop->output_checks, while UVHTTP__CONN_CHECKED */
     int16_t close_status;           /* UVHTTP_E_* for on_closed */
     uint16_t flags;                 /* UVHTTP__CONN_* */
     struct uvhttp__conn_peer *peer; /* remembered once it was asked for; NULL until then */

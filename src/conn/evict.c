@@ -35,7 +35,7 @@ static bool is_older(uint32_t a, uint32_t b) {
 void uvhttp__conn_set_idle(uvhttp__conn_t *conn, uint32_t since) {
     uvhttp__tcp_loop_t *loop = conn->loop;
     conn->stream.idle_since = since;
-    if (loop->draining) return; /* all are in worker->conns, and none is evicted */
+    if (loop->draining) return; /* all are in loop->conns, and none is evicted */
     uvhttp__list_remove(&conn->link);
     uvhttp__list_push_back(&loop->idle, &conn->link);
     publish(loop);
@@ -106,7 +106,7 @@ static bool is_settling(const uvhttp__conn_t *conn) {
     return receives_response(conn) || (uvhttp__conn_ops(conn)->is_new(conn) && !uvhttp__stream_unread(&conn->stream));
 }
 
-/* The worker whose idle connections have one that is idle for longer than all others; NULL: there are none. */
+/* The loop with the connection that has been idle for the longest time; NULL: no connection is idle. */
 static uvhttp__tcp_loop_t *find_oldest(uvhttp__tcp_server_t *tcp_server) {
     uvhttp__tcp_loop_t *found = NULL;
     uint32_t oldest = 0;
@@ -119,14 +119,14 @@ static uvhttp__tcp_loop_t *find_oldest(uvhttp__tcp_server_t *tcp_server) {
     return found;
 }
 
-/* Asks a worker to close its longest idle connection. Any thread of a loop: a message, also to the loop's own thread,
+/* Asks a loop to close its longest idle connection. Any thread of a loop: a message, also to the loop's own thread,
  * because nothing that was sent on an idle connection may be on its way to the kernel when it is closed. */
 static void ask(uvhttp__tcp_loop_t *loop) {
     atomic_fetch_add(&loop->evictions_asked, 1);
     if (!atomic_exchange(&loop->evict_posted, true)) uvhttp__loop_post(loop->io, &loop->evict_post);
 }
 
-/* The longest idle connection of this worker that can be closed now, or NULL. Those that are busy leave the list. */
+/* The longest idle connection of this loop that can be closed now, or NULL. Busy ones leave the list. */
 static uvhttp__conn_t *find_idle(uvhttp__tcp_loop_t *loop) {
     uvhttp__list_t *node, *after;
     int passed = 0;

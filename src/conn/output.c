@@ -1,9 +1,10 @@
-/* Owns: whether peers take what is sent to them (conn.h). What the kernel took says nothing: it may hold megabytes for
- * a peer that reads nothing. So what the peer has acknowledged is asked for, once a second, while something waits.
+/* Owns: the check that peers receive what is sent to them (conn.h). Bytes that the kernel accepted prove nothing: it
+ * may hold megabytes for a peer that reads nothing. Therefore the number of acknowledged bytes is read once a second
+ * while output is queued.
  *
  * A check shares the connection's timer: it is set to the earlier of the upper layer's deadline and the next look. Its
- * memory is a row of a table of the worker, so that a connection that is not checked pays 4 bytes. May include: io,
- * base, obs. */
+ * memory is an entry in a table of the loop, so that a connection without a check costs 4 bytes. May include: io, base,
+ * obs. */
 #include "base/alloc.h"
 #include "conn/tcp_server_internal.h"
 

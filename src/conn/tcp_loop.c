@@ -1,5 +1,5 @@
-/* Owns: what the connections of a worker leave behind when they are gone: places among max_connections, and, once the
- * server stops, the end of the worker's loop; and the CPU time of its thread. May include: io, base, obs. */
+/* Owns: what follows the end of a connection: its place among max_connections is released, and the loop ends after the
+ * last one once the server stops. Also the CPU time of the loop's thread. May include: io, base, obs. */
 #include <assert.h>
 #include <time.h>
 #include <uvhttp/log.h>

@@ -381,7 +381,7 @@ static void free_loops(uvhttp__tcp_server_t *tcp_server) {
     }
 }
 
-/* Those that no worker has taken over. */
+/* Closes the sockets that no loop owns yet. */
 static void close_sockets(uvhttp__tcp_server_t *tcp_server) {
     for (uint32_t i = 0; i < tcp_server->endpoint_count * tcp_server->loop_count; i++) {
         if (tcp_server->fds[i] >= 0) close(tcp_server->fds[i]);
@@ -495,8 +495,8 @@ int uvhttp__tcp_server_attach(uvhttp__tcp_server_t *tcp_server, struct uv_loop_s
         loops_begin(tcp_server);
         return UVHTTP_OK;
     }
-    /* An existing loop has handles in the application's loop, which use the server until they have closed: host_free
-     * waits for them. */
+    /* An existing loop has handles in the application's loop, which use the server until they have closed:
+     * uvhttp__tcp_server_free waits for them. */
     tcp_server->finished = true;
     if (!tcp_server->loops[0].io) tcp_server->uv = NULL;
     return status;

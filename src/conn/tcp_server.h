@@ -1,6 +1,5 @@
-/* Owns: what all servers share: loops and their threads, listeners, the limit of connections, start, drain and stop.
- * One worker is one loop with everything that belongs to it; workers share nothing but what is atomic here. May
- * include: io, base, obs. */
+/* Owns: the core of all servers: loops and their threads, listeners, the limit of connections, start, drain and stop.
+ * Loops share nothing except the atomics declared here. May include: io, base, obs. */
 #ifndef UVHTTP_SRC_CONN_TCP_SERVER_H
 #define UVHTTP_SRC_CONN_TCP_SERVER_H
 
@@ -11,7 +10,7 @@
 
 #define UVHTTP__CONN_DESCRIPTION_MAX 64
 
-/* The upper layer's callbacks, on the worker's thread. */
+/* The upper layer's callbacks, on the loop's thread. */
 typedef struct uvhttp__conn_ops {
     size_t conn_size; /* bytes of the upper layer's connection, which begins with uvhttp__conn_t */
     int (*on_loop_start)(uvhttp__tcp_loop_t *loop);            /* may be NULL; a code other than 0 ends the start */
@@ -27,8 +26,8 @@ typedef struct uvhttp__conn_ops {
     void (*on_end)(uvhttp__conn_t *conn); /* FIN; a broken connection is closed instead */
     void (*on_sent)(uvhttp__conn_t *conn);
     void (*on_timer)(uvhttp__conn_t *conn);
-    /* The rate at which a peer must acknowledge output; NULL: host_options.output. While the connection finishes, that
-     * of the server applies. */
+    /* The rate at which a peer must acknowledge output; NULL: options.output of the server. While the connection
+     * finishes, that of the server applies. */
     const uvhttp__rate_limits_t *(*output_limits)(const uvhttp__conn_t *conn);
     /* May be NULL: never. Whether it waits for its client with nothing under way. Asked of connections that
      * uvhttp__conn_idle was called for. */
@@ -104,14 +103,15 @@ struct uvhttp__tcp_loop {
     uvhttp__counters_t counters; /* first: on cache lines of its own */
     uvhttp__tcp_server_t *tcp_server;
     uvhttp__loop_t *io;
-    void *user;           /* the upper layer's state of this worker */
+    void *user;           /* the upper layer's state of this loop */
     uvhttp__list_t conns; /* all but those in `idle` */
     uvhttp__list_t idle;  /* by idle_since, the longest idle first (evict.c) */
     uvhttp__slab_t slab;
     uvhttp__listener_t *listeners; /* one per address of the server */
     uint32_t listeners_open;
     uint32_t index;
-    uvhttp__output_check_t *output_checks; /* rows are found by their number, which survives growing; row 0: unused */
+    uvhttp__output_check_t
+        *output_checks; /* indexed by conn->output_check, so that the table may grow; entry 0 is unused */
     uint32_t output_check_count, output_check_capacity, output_check_free; /* free: the first of a list; 0: none */
     uint32_t *accepted; /* by descriptor, if options.keeps_ages (inspect.c); NULL: none yet */
     uint32_t accepted_capacity;
@@ -184,7 +184,7 @@ struct uvhttp__tcp_server {
     uint32_t connections_limit;    /* max_connections, or fewer for want of descriptors; known before the loops run */
     uint32_t descriptors_promised; /* to its connections (descriptors.c) */
     struct uvhttp__address_limit *addresses; /* NULL: no limit of connections per address */
-    atomic_uint connections;                 /* open, all workers */
+    atomic_uint connections;                 /* open, over all loops */
     atomic_uint loops_paused;
     atomic_uint loops_closed;  /* whose listeners are closed: all of them */
     pthread_mutex_t stop_lock; /* a stop of another thread meets all loops or none, and none of them twice */
@@ -227,7 +227,7 @@ static inline const uvhttp__conn_ops_t *uvhttp__conn_ops(const uvhttp__conn_t *c
     return __builtin_expect(number > 0, 0) ? ops->others[number - 1] : ops;
 }
 
-/* Returns 0 or UVHTTP_E_NOMEM; on failure *host is not written. Options are copied, ops must be static. */
+/* Returns 0 or UVHTTP_E_NOMEM; on failure *tcp_server is not written. Options are copied, ops must be static. */
 int uvhttp__tcp_server_new(const uvhttp__tcp_server_options_t *options, uvhttp__tcp_server_t **tcp_server);
 int uvhttp__tcp_server_attach(uvhttp__tcp_server_t *tcp_server, struct uv_loop_s *uv);
 /* filter: NULL for none; copied, and released by uvhttp__tcp_server_free, if 0 is returned. */

@@ -30,7 +30,7 @@ void uvhttp__output_check_end(uvhttp__conn_t *conn);
 
 /* --- peer.c --- */
 
-/* Counts the connection for its client's address: host->addresses is not NULL. Returns 0, UVHTTP_E_LIMIT or
+/* Counts the connection for its client's address: tcp_server->addresses is not NULL. Returns 0, UVHTTP_E_LIMIT or
  * UVHTTP_E_NOMEM. */
 int uvhttp__conn_count_address(uvhttp__conn_t *conn);
 /* A connection of a listener for the PROXY protocol, which came to address `address_index`: its header is awaited.
@@ -44,14 +44,14 @@ bool uvhttp__conn_proxy_has_bytes(const uvhttp__conn_t *conn);
 void uvhttp__conn_forget_peer(uvhttp__conn_t *conn);
 
 /* descriptors.c */
-/* The loops exist and do not run yet: sets host->connections_limit so that descriptors_reserved stay free, after
+/* The loops exist and do not run yet: sets tcp_server->connections_limit so that descriptors_reserved stay free, after
  * raising RLIMIT_NOFILE if `raise`. Logs a warning with all numbers if that is below max_connections. */
 void uvhttp__tcp_server_fit_descriptors(uvhttp__tcp_server_t *tcp_server, bool raise);
 /* They are gone. Idempotent. */
 void uvhttp__tcp_server_forget_descriptors(uvhttp__tcp_server_t *tcp_server);
 
 /* evict.c */
-/* Leaves its worker's list. */
+/* Leaves its loop's list. */
 void uvhttp__conn_unlink(uvhttp__conn_t *conn);
 /* The rate check of its output has ended: its client has acknowledged everything. If nothing else is in progress it is
  * idle from now on. */
@@ -60,7 +60,7 @@ void uvhttp__conn_output_acknowledged(uvhttp__conn_t *conn);
  * again: that was asked for before, and may be under way. */
 void uvhttp__tcp_loop_make_place(uvhttp__tcp_loop_t *loop, bool again);
 void uvhttp__tcp_loop_on_evict_post(uvhttp__post_t *post);
-/* From now on no connection is evicted; all are in worker->conns. */
+/* From now on no connection is evicted; all are in loop->conns. */
 void uvhttp__tcp_loop_idle_drain(uvhttp__tcp_loop_t *loop);
 
 /* accept.c */

@@ -213,14 +213,14 @@ void uvhttp__exchange_run_with_body(uvhttp__exchange_t *exchange, bool whole) {
 
 /* --- a deferred middleware continues --- */
 
-void uvhttp__exchange_go_on(uvhttp__exchange_t *exchange, uvhttp_middleware_cb go_on, void *user) {
+void uvhttp__exchange_resume(uvhttp__exchange_t *exchange, uvhttp_middleware_cb resume, void *user) {
     uvhttp_response_t *res = &exchange->response;
     bool streamed = exchange->incoming != NULL; /* its body waits for the handler */
-    if (exchange->may_go_on) {
-        exchange->may_go_on = false;
+    if (exchange->may_resume) {
+        exchange->may_resume = false;
         exchange->response_by_ms = 0; /* the handler's time begins anew */
         if (streamed) exchange->incoming->handler_runs = true;
-        uvhttp_flow_t flow = go_on(&exchange->request, res, user);
+        uvhttp_flow_t flow = resume(&exchange->request, res, user);
         if (flow == UVHTTP_NEXT && exchange->body_waits) {
             if (admit(exchange)) start_collecting(exchange, false);
             return;
@@ -228,7 +228,7 @@ void uvhttp__exchange_go_on(uvhttp__exchange_t *exchange, uvhttp_middleware_cb g
         if (flow == UVHTTP_NEXT)
             uvhttp__exchange_go(exchange);
         else
-            exchange->may_go_on = uvhttp__response_is(res, UVHTTP__RESPONSE_DEFERRED);
+            exchange->may_resume = uvhttp__response_is(res, UVHTTP__RESPONSE_DEFERRED);
     }
     if (streamed)
         handler_returned(exchange);

@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "exchange/body.h"
 
-typedef enum message_kind { SEND, SEND_REF, HEADER, INTERIM, RUN, ON_STOP, GO_ON } message_kind_t;
+typedef enum message_kind { SEND, SEND_REF, HEADER, INTERIM, RUN, ON_STOP, RESUME } message_kind_t;
 
 typedef struct message {
     uvhttp__post_t post;
@@ -23,7 +23,7 @@ typedef struct message {
     union {
         void (*release)(void *arg);
         void (*run)(uvhttp_response_t *res, void *user);
-        uvhttp_middleware_cb go_on;
+        uvhttp_middleware_cb resume;
     };
     void *arg;
     char text[];
@@ -60,7 +60,7 @@ static void apply(const message_t *message, uvhttp__exchange_t *exchange) {
             break;
         case RUN: message->run(res, message->arg); break;
         case ON_STOP: take_on_stop(message, exchange); break;
-        case GO_ON: break; /* never here: it is the end of the handle */
+        case RESUME: break; /* never here: it is the end of the handle */
     }
     if (status != UVHTTP_OK && !uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN)) fail(res, status);
 }
@@ -68,7 +68,7 @@ static void apply(const message_t *message, uvhttp__exchange_t *exchange) {
 static void nobody_there(const message_t *message) {
     if (message->kind == SEND_REF && message->release) message->release(message->arg);
     if (message->kind == RUN) message->run(NULL, message->arg);
-    if (message->kind == GO_ON) (void)message->go_on(NULL, NULL, message->arg);
+    if (message->kind == RESUME) (void)message->resume(NULL, NULL, message->arg);
 }
 
 static void run_message(uvhttp__post_t *post) {
@@ -78,10 +78,10 @@ static void run_message(uvhttp__post_t *post) {
     uvhttp__exchange_t *exchange = deferred->exchange;
     if (!exchange || !exchange->protocol) {
         nobody_there(message);
-    } else if (message->kind == GO_ON) {
+    } else if (message->kind == RESUME) {
         uvhttp__deferred_detach(deferred); /* the chain and the handler may defer again */
         uvhttp__response_undefer(&exchange->response);
-        uvhttp__exchange_go_on(exchange, message->go_on, message->arg);
+        uvhttp__exchange_resume(exchange, message->resume, message->arg);
     } else {
         uvhttp__response_undefer(&exchange->response);
         apply(message, exchange);
@@ -243,11 +243,11 @@ int uvhttp_deferred_resume_body(uvhttp_deferred_t *deferred) {
     return uvhttp_deferred_run(deferred, resume_body, NULL);
 }
 
-int uvhttp_deferred_next(uvhttp_deferred_t *deferred, uvhttp_middleware_cb go_on, void *user) {
-    if (!deferred || !go_on) return UVHTTP_E_INVALID;
-    message_t *message = message_new(deferred, GO_ON, 0);
+int uvhttp_deferred_next(uvhttp_deferred_t *deferred, uvhttp_middleware_cb resume, void *user) {
+    if (!deferred || !resume) return UVHTTP_E_INVALID;
+    message_t *message = message_new(deferred, RESUME, 0);
     if (!message) return UVHTTP_E_NOMEM;
-    message->go_on = go_on;
+    message->resume = resume;
     message->arg = user;
     return post(message, UVHTTP__DEFERRED_SENT);
 }

@@ -2,7 +2,7 @@
  * src/exchange/ call. May include: as exchange.h.
  *
  * Ownership: while OPEN, a reference of the application or a message in flight keeps the handle, and the protocol keeps
- * the exchange. ABORTED: the handle keeps the exchange, so that its request stays readable. ANSWERED: nothing needs the
+ * the exchange. ABORTED: the handle keeps the exchange, so that its request stays readable. SENT: nothing needs the
  * exchange. */
 #ifndef UVHTTP_SRC_EXCHANGE_DEFERRED_H
 #define UVHTTP_SRC_EXCHANGE_DEFERRED_H

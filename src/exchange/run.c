@@ -81,7 +81,7 @@ static inline void go(uvhttp__exchange_t *exchange) {
     if ((__builtin_expect(loop->around, false)
              ? cursor_run_around(exchange)
              : uvhttp__middleware_cursor_run(&exchange->cursor, &exchange->request, res)) == UVHTTP_STOP)
-        exchange->may_go_on = uvhttp__response_is(res, UVHTTP__RESPONSE_DEFERRED);
+        exchange->may_resume = uvhttp__response_is(res, UVHTTP__RESPONSE_DEFERRED);
     else if (!exchange->cursor.route && !uvhttp__response_is_settled(res))
         respond_unrouted(exchange);
 }
@@ -91,7 +91,7 @@ void uvhttp__exchange_go(uvhttp__exchange_t *exchange) {
 }
 
 /* The handler alone, if nothing stands in front of it; else all of the way. */
-static inline void go_on_route(uvhttp__exchange_t *exchange, const uvhttp_route_t *route) {
+static inline void run_route(uvhttp__exchange_t *exchange, const uvhttp_route_t *route) {
     uvhttp__http_loop_t *loop = exchange->loop;
     if (UNLIKELY(!route || route->chain->count > 0 || loop->around)) {
         go(exchange);
@@ -109,7 +109,7 @@ UVHTTP__HOT bool uvhttp__exchange_run(uvhttp__exchange_t *exchange) {
         exchange->cursor = (uvhttp__middleware_cursor_t){.chain = NULL};
         uvhttp__response_fail(res, 501, "Not Implemented\n");
     } else {
-        go_on_route(exchange, route(exchange));
+        run_route(exchange, route(exchange));
     }
     const unsigned others = UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_DEFERRED | UVHTTP__RESPONSE_BY_SERVER;
     bool complete = (res->flags & (UVHTTP__RESPONSE_COMPLETE | others)) == UVHTTP__RESPONSE_COMPLETE;
@@ -137,7 +137,7 @@ bool uvhttp__exchange_run_head(uvhttp__exchange_t *exchange) {
         uvhttp__middleware_cursor_run_until(cursor, cursor->chain->head_count, &exchange->request, res);
     if (flow == UVHTTP_NEXT && cursor->route) return true;
     if (flow == UVHTTP_STOP)
-        exchange->may_go_on = exchange->body_waits = uvhttp__response_is(res, UVHTTP__RESPONSE_DEFERRED);
+        exchange->may_resume = exchange->body_waits = uvhttp__response_is(res, UVHTTP__RESPONSE_DEFERRED);
     else if (!uvhttp__response_is_settled(res))
         respond_unrouted(exchange);
     uvhttp__exchange_conclude(exchange);

@@ -146,9 +146,9 @@ static void fail(uvhttp__spool_t *spool, int code) {
 
 /* Counts in what is going to be in the file. */
 static bool reserve(uvhttp__spool_t *spool) {
-    uint64_t most = spool->service->config.spool_size_max;
+    uint64_t max = spool->service->config.spool_size_max;
     uint64_t before = atomic_fetch_add_explicit(&spool->service->spooled, spool->size, memory_order_relaxed);
-    if (before + spool->size <= most) return true;
+    if (before + spool->size <= max) return true;
     atomic_fetch_sub_explicit(&spool->service->spooled, spool->size, memory_order_relaxed);
     uvhttp__counters_add(&spool->exchange->loop->tcp->counters, spool_full, 1);
     return false;
@@ -290,9 +290,9 @@ static int read_file(uvhttp__spool_t *spool, uvhttp_str_t *piece) {
 
 int uvhttp__spool_read(uvhttp__spool_t *spool, uvhttp_str_t *piece) {
     if (spool->file_read < spool->file_size) return read_file(spool, piece);
-    size_t left = spool->size - spool->memory_read, most = spool->service->config.read_buffer_size;
+    size_t left = spool->size - spool->memory_read, max = spool->service->config.read_buffer_size;
     if (left == 0) return UVHTTP_E_EOF;
-    *piece = (uvhttp_str_t){spool->memory + spool->memory_read, left < most ? left : most};
+    *piece = (uvhttp_str_t){spool->memory + spool->memory_read, left < max ? left : max};
     spool->memory_read += piece->size;
     return UVHTTP_OK;
 }

@@ -47,8 +47,8 @@ static void report(uvhttp__http_loop_t *loop, const uvhttp_route_t *route, uint6
     /* Routes do not change once loops run, except for this. */
     uvhttp_route_t *named = (uvhttp_route_t *)(uintptr_t)route;
     if (!count(loop, named ? &named->blocked_said_s : &loop->unrouted_said_s, ROUTE_INTERVAL_S)) return;
-    UVHTTP_LOG_WARN("http: %s kept loop %u from its other clients for %llu ms (handler_warn_ms is %u): what blocks "
-                    "belongs on UVHTTP_EXEC_WORKER. A route is named once an hour; handler_blocked counts each time",
+    UVHTTP_LOG_WARN("http: %s blocked loop %u for %llu ms (handler_warn_ms is %u): use UVHTTP_EXEC_WORKER for code "
+                    "that blocks. A route is named once an hour; handler_blocked counts each time",
                     route_text(route, text), loop->tcp->index, (unsigned long long)(ns / 1000000),
                     loop->service->config.handler_warn_ms);
 }
@@ -81,7 +81,7 @@ void uvhttp__stall_check_iteration(uvhttp__http_loop_t *loop, uint64_t ns) {
     loop->timed_until_ms = now_ms + TIMED_MS;
     char text[256];
     if (!count(loop, &loop->unnamed_said_s, UNNAMED_INTERVAL_S)) return;
-    UVHTTP_LOG_WARN("http: loop %u was kept from its clients for %llu ms by one of %u requests, the last of them %s; "
+    UVHTTP_LOG_WARN("http: loop %u was blocked for %llu ms by one of %u requests, the last of them %s; "
                     "its handlers are timed for the next %d s",
                     loop->tcp->index, (unsigned long long)(ns / 1000000), requests, route_text(loop->last_route, text),
                     TIMED_MS / 1000);
@@ -96,7 +96,7 @@ static void report_no_response(uvhttp__http_loop_t *loop, const uvhttp_route_t *
     if (is_begun)
         UVHTTP_LOG_WARN("http: %s did not end its response, which is cut off", route_text(route, text));
     else
-        UVHTTP_LOG_WARN("http: %s made no response, so that the client gets 500: it called no function, or the "
+        UVHTTP_LOG_WARN("http: %s sent no response, so the client gets 500: it called no response function, or the "
                         "function failed and returned the reason (UVHTTP_E_LIMIT: request_memory_max)",
                         route_text(route, text));
 }

@@ -10,7 +10,7 @@ void uvhttp__stall_open(uvhttp__http_loop_t *loop);
 void uvhttp__stall_check_iteration(uvhttp__http_loop_t *loop, uint64_t ns);
 /* A handler did; only while loop->timed. */
 void uvhttp__stall_check_handler(uvhttp__http_loop_t *loop, const uvhttp_route_t *route, uint64_t ns);
-/* The application has made no response, and can no longer make one: counts and logs it, and makes the 500. */
+/* The application has sent no response, and can no longer send one: counts and logs it, and responds with 500. */
 void uvhttp__exchange_no_response(uvhttp__exchange_t *exchange);
 
 #endif

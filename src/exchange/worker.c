@@ -232,9 +232,9 @@ static void on_returned(uvhttp__job_t *job, bool cancelled) {
 
 /* A share of the threads stays for handlers that do not wait for their clients' bodies. */
 static bool may_be_live(uvhttp__service_t *service) {
-    uint32_t most = service->config.worker_live_max, threads = service->config.worker_threads;
-    if (most == 0) most = threads > 1 ? threads / 2 : 1;
-    if (atomic_fetch_add(&service->live_calls, 1) < most) return true;
+    uint32_t max = service->config.worker_live_max, threads = service->config.worker_threads;
+    if (max == 0) max = threads > 1 ? threads / 2 : 1;
+    if (atomic_fetch_add(&service->live_calls, 1) < max) return true;
     atomic_fetch_sub(&service->live_calls, 1);
     return false;
 }

@@ -182,11 +182,11 @@ static int begin_frame(uvhttp_ws_t *ws, const uvhttp__ws_piece_t *piece) {
 static void deliver_fragment(uvhttp_ws_t *ws, const char *data, size_t size, bool last) {
     uvhttp__ws_assembly_t *message = &ws->message;
     const uvhttp_ws_fragment_t fragment = {.type = (uvhttp_ws_type_t)message->type,
-                                           .first = !message->told,
+                                           .first = !message->started,
                                            .last = last,
                                            .data = size > 0 ? data : "",
                                            .size = size};
-    message->told = true;
+    message->started = true;
     message->size += size;
     if (last) {
         *message = (uvhttp__ws_assembly_t){0};

@@ -52,7 +52,7 @@ typedef struct uvhttp__ws_assembly {
     uint32_t fragments; /* frames begun; 0: no message is in hand */
     uint8_t type;       /* uvhttp_ws_type_t */
     bool compressed;
-    bool told; /* on_fragment has had its first piece */
+    bool started; /* on_fragment has had its first piece */
     uvhttp__utf8_t utf8;
 } uvhttp__ws_assembly_t;
 

@@ -218,7 +218,7 @@ struct uvhttp__fd_set {
 /* Makes loop->waited. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_NO_DESCRIPTORS. It is freed with the loop. */
 int uvhttp__fd_set_new(uvhttp__loop_t *loop);
 /* Makes the loop's libuv poll the set. Returns as uvhttp__fd_watcher_open. */
-int uvhttp__fd_set_watch_by_uv(struct uvhttp__fd_set *set, void (*on_readable)(void *arg), void *arg);
+int uvhttp__fd_set_poll_by_uv(struct uvhttp__fd_set *set, void (*on_readable)(void *arg), void *arg);
 /* Nothing waits for a descriptor any more. */
 void uvhttp__fd_set_close(uvhttp__loop_t *loop);
 /* EPOLL_CTL_ADD or EPOLL_CTL_MOD. Returns 0 or UVHTTP_E_STATE (it is in the set), UVHTTP_E_INVALID (not for epoll),

@@ -203,7 +203,7 @@ struct uvhttp__stream {
     uint32_t flags;      /* UVHTTP__STREAM_* */
     uint32_t held_size;  /* bytes kept for later delivery */
     uint32_t out_sent;   /* bytes that the kernel took; wraps, and what is sent and forgotten at once is missing */
-    uint32_t idle_since; /* the owner's, stands where padding would be: uvhttp__conn_idle; 0: not in worker->idle */
+    uint32_t idle_since; /* the owner's, stands where padding would be: uvhttp__conn_idle; 0: not in loop->idle */
     /* Written by the functions of io_state.h only: */
     uint8_t read;  /* uvhttp__read_state_t */
     uint8_t write; /* uvhttp__write_state_t */
@@ -516,8 +516,8 @@ void uvhttp__fine_timer_set(uvhttp__fine_timer_t *timer, uint64_t deadline_ns);
 void uvhttp__fine_timer_free(uvhttp__fine_timer_t *timer);
 
 /* Calls on_readable(arg) on the loop's thread, outside an iteration, while a descriptor that is not the loop's is
- * readable. After watch_close nothing is called, and the descriptor may be closed. The loop's thread, or before and
- * after the loop runs. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_IO. */
+ * readable. After uvhttp__fd_watcher_close nothing is called, and the descriptor may be closed. The loop's thread, or
+ * before and after the loop runs. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_IO. */
 typedef struct uvhttp__fd_watcher uvhttp__fd_watcher_t;
 int uvhttp__fd_watcher_open(uvhttp__loop_t *loop, int fd, void (*on_readable)(void *arg), void *arg,
                             uvhttp__fd_watcher_t **watcher);

@@ -148,7 +148,7 @@ static void report_accept(uvhttp__listener_t *listener, int error_number) {
     if (loop->accept_reported_ms > 0 && loop->now_ms < loop->accept_reported_ms + ACCEPT_REPORT_MS) return;
     loop->accept_reported_ms = loop->now_ms;
     UVHTTP_LOG_WARN(
-        "io: connections cannot be accepted (%s): they wait in the backlog, and it is tried again every %d ms "
+        "io: connections cannot be accepted (%s): they wait in the backlog, and accept is retried every %d ms "
         "(counter accept_errors)",
         strerrordesc_np(error_number), UVHTTP__ACCEPT_RETRY_MS);
 }

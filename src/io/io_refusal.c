@@ -30,7 +30,7 @@ static void report(uvhttp__refusals_t *refusals, const char *call, int error_num
     if (refusals->count != REPORT_AFTER) return;
     if (refusals->reported_ns > 0 && now_ns < refusals->reported_ns + REPORT_INTERVAL_NS) return;
     refusals->reported_ns = now_ns;
-    UVHTTP_LOG_WARN("io: the kernel refuses %s (%s): nothing is lost, it is tried again (counter engine_refusals)",
+    UVHTTP_LOG_WARN("io: the kernel refuses %s (%s): it is retried, and nothing is lost (counter engine_refusals)",
                     call, strerrordesc_np(error_number));
 }
 
@@ -58,8 +58,8 @@ int uvhttp__refusals_backoff_ms(const uvhttp__refusals_t *refusals) {
 }
 
 void uvhttp__loop_fail(uvhttp__loop_t *loop, const char *call, int error_number) {
-    UVHTTP_LOG_ERROR("io: the kernel does not allow %s any more (%s): the loop's connections are closed and it stops",
-                     call, strerrordesc_np(error_number));
+    UVHTTP_LOG_ERROR("io: the kernel no longer allows %s (%s): the loop closes its connections and stops", call,
+                     strerrordesc_np(error_number));
     loop->failure = error_number;
     if (loop->on_failed)
         loop->on_failed(loop, loop->arg);

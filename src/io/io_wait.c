@@ -24,7 +24,7 @@ int uvhttp__fd_set_new(uvhttp__loop_t *loop) {
     return UVHTTP_OK;
 }
 
-int uvhttp__fd_set_watch_by_uv(struct uvhttp__fd_set *set, void (*on_readable)(void *arg), void *arg) {
+int uvhttp__fd_set_poll_by_uv(struct uvhttp__fd_set *set, void (*on_readable)(void *arg), void *arg) {
     return uvhttp__fd_watcher_open(set->loop, set->fd, on_readable, arg, &set->watcher);
 }
 
@@ -96,7 +96,7 @@ static int need_set(uvhttp__loop_t *loop) {
     int status = uvhttp__fd_set_new(loop);
     if (status != UVHTTP_OK) return status;
     loop->waited->post.run = look;
-    status = uvhttp__fd_set_watch_by_uv(loop->waited, on_readable, loop->waited);
+    status = uvhttp__fd_set_poll_by_uv(loop->waited, on_readable, loop->waited);
     if (status == UVHTTP_OK) return UVHTTP_OK;
     uvhttp__fd_set_close(loop);
     uvhttp__free(loop->waited);

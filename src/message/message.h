@@ -261,7 +261,7 @@ typedef struct uvhttp__body_part {
 typedef struct uvhttp__body_parts {
     void *blocking;              /* what is to read parts of the file: of the kind that the sender of the body uses */
     int fd;                      /* -1: no part is of a file */
-    _Atomic(uint64_t) *found_ms; /* of a part that is the whole file: as in uvhttp__feed_file_t; NULL: there is none */
+    _Atomic(uint64_t) *found_ms; /* for uvhttp__page_cache_holds, if a part is the whole file; else NULL */
     bool copied;                 /* they read all of it, for there is to be no sendfile(2) */
     uint32_t count;
     uvhttp__body_part_t parts[];
@@ -345,8 +345,8 @@ typedef struct uvhttp__hook uvhttp__hook_t;
 
 /* Converts the bytes of a streamed response to other bytes, of another size: for a hook of on_finish to set. */
 typedef struct uvhttp__coder {
-    /* As uvhttp__response_sink_t.write, by means of sink->room and sink->push. A code that is not sink->room's means
-     * that the response cannot be completed. */
+    /* As uvhttp__response_sink_t.write, by means of sink->capacity and sink->push. A code other than those of
+     * sink->capacity means that the response cannot be completed. */
     int (*write)(struct uvhttp__coder *coder, uvhttp_response_t *res, const char *data, size_t size);
     /* Passes the rest to sink->push. Returns 0 or why the response cannot be completed. */
     int (*end)(struct uvhttp__coder *coder, uvhttp_response_t *res);
@@ -402,11 +402,11 @@ static inline void uvhttp__response_reset(uvhttp_response_t *res) {
 }
 
 /* The session's order of calls:
- *   buffered:        chain -> (ANSWERED?) -> uvhttp__response_finish -> uvhttp__response_commit -> head and body ->
+ *   buffered:        chain -> (COMPLETE?) -> uvhttp__response_finish -> uvhttp__response_commit -> head and body ->
  *                    uvhttp__response_done
  *   streamed:        sink->begin { finish, commit, head } -> sink->write ... sink->end -> uvhttp__response_done
- *   deferred:        sink->defer; later, on the loop's thread: uvhttp__response_undefer, respond, then as above
- * If neither ANSWERED, BEGUN nor DEFERRED is set when the handler has returned: uvhttp__response_fail(res, 500, ...).
+ *   deferred:        sink->defer; later, on the loop's thread: uvhttp__response_undefer, respond, then as above If
+ * neither COMPLETE, BEGUN nor DEFERRED is set when the handler has returned: uvhttp__response_fail(res, 500, ...).
  */
 
 /* Runs the on_finish hooks, last registered first; at most once. */

@@ -201,7 +201,7 @@ uvhttp_middleware_t uvhttp_access_log_sized(const uvhttp_access_log_options_t *o
         log->owns_fd = true;
         int error = errno;
         if (log->fd < 0 && uvhttp__access_log_unread(log, error)) {
-            UVHTTP_LOG_WARN("access_log: nobody reads the FIFO \"%.300s\"; lines are lost until somebody does",
+            UVHTTP_LOG_WARN("access_log: the FIFO \"%.300s\" has no reader; lines are lost until it has one",
                             log->path);
         } else if (log->fd < 0) {
             free_log(log);

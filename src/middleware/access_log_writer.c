@@ -69,7 +69,7 @@ static void reopen(writer_t *writer) {
     if (fd < 0) {
         int error = errno;
         UVHTTP_LOG_ERROR("access_log: cannot open \"%s\" anew, the old file is kept: %s", log->path,
-                         uvhttp__access_log_unread(log, error) ? "nobody reads this FIFO" : strerrordesc_np(error));
+                         uvhttp__access_log_unread(log, error) ? "this FIFO has no reader" : strerrordesc_np(error));
         return;
     }
     use_file(writer, fd);
@@ -111,7 +111,7 @@ static void report_broken(const writer_t *writer, int error) {
     bool unread = log->fd < 0 && uvhttp__access_log_unread(log, error);
     UVHTTP_LOG_ERROR("access_log: cannot write to %s: %s; lines are lost until it works again",
                      log->path ? log->path : "its descriptor",
-                     unread ? "nobody reads this FIFO" : strerrordesc_np(error));
+                     unread ? "this FIFO has no reader" : strerrordesc_np(error));
 }
 
 static void flush(writer_t *writer) {

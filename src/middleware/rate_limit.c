@@ -98,7 +98,7 @@ struct uvhttp_rate_limit_ticket {
     uvhttp_rate_limit_decision_t decision;
 };
 
-static uvhttp_flow_t go_on(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static uvhttp_flow_t on_decided(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     if (!res) return UVHTTP_STOP; /* and the ticket is gone with the request */
     const uvhttp_rate_limit_ticket_t *ticket = user;
     return act(ticket->limiter, req, res, ticket->status, &ticket->decision);
@@ -110,7 +110,7 @@ void uvhttp_rate_limit_decided(uvhttp_rate_limit_ticket_t *ticket, int status,
     ticket->status = status == UVHTTP_OK && !decision ? UVHTTP_E_INVALID : status;
     if (decision) ticket->decision = *decision;
     /* Without memory for the message, releasing the handle gives the client a 500. */
-    (void)uvhttp_deferred_next(deferred, go_on, ticket);
+    (void)uvhttp_deferred_next(deferred, on_decided, ticket);
     uvhttp_deferred_release(deferred);
 }
 

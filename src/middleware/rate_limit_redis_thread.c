@@ -93,7 +93,7 @@ static void report_away(uvhttp__redis_store_t *store, const char *why) {
         return;
     }
     UVHTTP_LOG_WARN(UVHTTP__REDIS_NAME
-                    ": %s is away: %s; requests are decided by refuse_on_error until it is back (%" PRIu32
+                    ": %s is unavailable: %s; requests are decided by refuse_on_error until it is back (%" PRIu32
                     " more times since the last such line)",
                     store->address_text, why, store->unreported);
     store->reported_away = true;
@@ -103,7 +103,7 @@ static void report_away(uvhttp__redis_store_t *store, const char *why) {
 
 /* Only a decision shows that it works: one that cannot write (a replica, maxmemory) takes connections and scripts. */
 static void be_there(uvhttp__redis_store_t *store) {
-    if (store->reported_away) UVHTTP_LOG_WARN(UVHTTP__REDIS_NAME ": %s is there", store->address_text);
+    if (store->reported_away) UVHTTP_LOG_WARN(UVHTTP__REDIS_NAME ": %s is available again", store->address_text);
     store->reported_away = false;
     store->backoff_ms = UVHTTP__REDIS_BACKOFF_MS_MIN;
 }

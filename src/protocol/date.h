@@ -4,7 +4,7 @@
 
 #include "exchange/service.h"
 
-/* What worker->date says is of an earlier second than now_ms (loop time): it is written again. */
+/* Writes loop->date again, because it is of an earlier second than now_ms (loop time). */
 void uvhttp__http_date_refresh(uvhttp__http_loop_t *loop, uint64_t now_ms);
 
 #endif

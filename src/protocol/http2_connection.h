@@ -18,7 +18,7 @@
 #include "http2/head.h"
 #include "http2/http2.h"
 
-/* Of a loop that has served HTTP/2; worker->http2. */
+/* Of a loop that has served HTTP/2: loop->http2. */
 typedef struct uvhttp__http2_loop {
     uvhttp__http2_limits_t limits;
     uvhttp__http2_head_limits_t head_limits;
@@ -32,7 +32,7 @@ typedef struct uvhttp__http2_loop {
 
 typedef struct uvhttp__http2_connection uvhttp__http2_connection_t;
 
-/* A connection's memory in the slab of its worker. */
+/* A connection's memory in the slab of its loop. */
 typedef struct uvhttp__http2_session {
     uvhttp__conn_t conn; /* first */
     uvhttp__http2_connection_t *connection;

@@ -39,7 +39,7 @@ static void get_ready(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
 static void post_drain(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp__admin_t *admin = user;
     uvhttp_str_t peer = uvhttp_request_peer(req);
-    UVHTTP_LOG_WARN("admin: drain, asked for by %.*s", (int)peer.size, peer.data ? peer.data : "");
+    UVHTTP_LOG_WARN("admin: drain, requested by %.*s", (int)peer.size, peer.data ? peer.data : "");
     uvhttp__tcp_server_stop(admin->server->tcp_server);
     uvhttp__json_t json = {0};
     uvhttp__json_add(&json, "{\"state\":\"%s\",\"connections\":%u}\n", uvhttp__admin_state(admin),

@@ -114,7 +114,7 @@ static NOINLINE void submit_calls(uvhttp__http_loop_t *http) {
 /* All requests that arrived and were completed in this iteration took the same time: from its start to this flush. */
 UVHTTP__HOT static void on_iteration_end(uvhttp__tcp_loop_t *loop) {
     uvhttp__http_loop_t *http = loop->user;
-    if (!http) return; /* the worker could not be started */
+    if (!http) return; /* the loop could not be started */
     settle(http);
     if (http->due_in_iteration == 0) {
         if (http->metrics) record_iteration(http);

@@ -4,7 +4,7 @@
 
 #include "server/server.h"
 
-/* worker->upper. */
+/* loop->user. */
 typedef struct uvhttp__server_loop {
     uvhttp__http_loop_t http; /* first */
     /* Of a server that is being freed: they go with the first of its loops. */

@@ -1,4 +1,4 @@
-/* Owns: reading counters and histograms of all workers. Any thread. */
+/* Owns: reading counters and histograms of all loops. Any thread. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static void read_queue_times(const uvhttp_server_t *server, uvhttp_metrics_t *me
 }
 
 static void read_times(const uvhttp_server_t *server, uvhttp_metrics_t *metrics) {
-    /* The workers' state is there, and other threads may look at it, once the engine is known. */
+    /* Once the engine is known, the state of the loops exists and other threads may read it. */
     if (!atomic_load_explicit(&server->engine, memory_order_acquire)) return;
     uvhttp__histogram_t *sum = uvhttp__alloc_aligned(64, sizeof *sum);
     if (!sum) return;

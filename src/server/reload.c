@@ -51,8 +51,7 @@ int uvhttp_server_reload(uvhttp_server_t *server, const uvhttp_server_config_t *
     if (status == UVHTTP_OK)
         status = uvhttp__server_reload_tls(server, config ? &whole : NULL, &listeners, reason, sizeof reason);
     if (message && size > 0) snprintf(message, size, "%s", reason);
-    if (status != UVHTTP_OK)
-        return uvhttp__server_remember(server, status, "reload: %s; everything stays as it was", reason);
+    if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "reload: %s; nothing has changed", reason);
     char changes[512] = "";
     if (config) {
         warn_of_frozen(server, &whole);
@@ -107,7 +106,7 @@ static void on_hangup(void *arg) {
     join(reload);
     reload->made = uvhttp__thread_start(&reload->thread, run_reload, server);
     if (reload->made) return;
-    UVHTTP_LOG_ERROR("http: reload: no thread can be started for it; everything stays as it was");
+    UVHTTP_LOG_ERROR("http: reload: no thread can be started for it; nothing has changed");
     pthread_mutex_lock(&reload->lock);
     reload->running = false;
     pthread_mutex_unlock(&reload->lock);

@@ -34,8 +34,8 @@ struct uvhttp_server {
     char error[512];            /* what went wrong last outside of the router, with error_code; "": nothing */
     int error_code;
     char engine_reason[128];
-    _Atomic(const char *) engine; /* set when all loops are made: who sees it, on any thread, sees engine_reason and the
-                                     workers' state, too */
+    _Atomic(const char *) engine; /* set when all loops are made: a thread that reads it also sees engine_reason and the
+                                     state of the loops */
 };
 
 /* The server whose loop it is. */

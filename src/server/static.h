@@ -7,7 +7,7 @@
 struct uvhttp__static_site;
 
 #if UVHTTP_WITH_STATIC
-/* The worker's loop ends, and does not turn any more. */
+/* The loop ends, and makes no further iteration. */
 void uvhttp__static_loop_stop(uvhttp__http_loop_t *loop);
 void uvhttp__static_free(struct uvhttp__static_site *sites);
 #else

@@ -96,7 +96,7 @@ int uvhttp__tls_add_given_names(uvhttp__tls_names_t *names, const char *list, ui
 void uvhttp__tls_warn_of_key(const uvhttp_tls_certificate_t *from) {
     struct stat info;
     if (from->key_file && stat(from->key_file, &info) == 0 && (info.st_mode & S_IROTH))
-        UVHTTP_LOG_WARN("tls: %s: everybody on this machine may read this key: chmod o-r", from->key_file);
+        UVHTTP_LOG_WARN("tls: %s: every user of this machine can read this key: chmod o-r", from->key_file);
 }
 
 /* A certificate that lives for a few days only is renewed later. */

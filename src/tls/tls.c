@@ -102,7 +102,7 @@ int uvhttp__tls_prepare(uvhttp_tls_t *tls, const uvhttp_tls_options_t *options, 
         status = make_contexts(tls, options, fresh, &tls->error);
     }
     uvhttp__tls_contexts_release(before);
-    if (status != UVHTTP_OK) UVHTTP_LOG_ERROR("tls: reload: %s; what was loaded before stays", tls->error.text);
+    if (status != UVHTTP_OK) UVHTTP_LOG_ERROR("tls: reload: %s; the previous files stay in use", tls->error.text);
     return status;
 }
 

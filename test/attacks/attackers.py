@@ -254,7 +254,7 @@ class Attacker(threading.Thread):
             self.wait(lines, 0.1)
 
 
-def attack_until_told(addresses, attack, compete, pipe):
+def attack_until_stopped(addresses, attack, compete, pipe):
     """The process of the attackers: tells that it has begun, and in the end what has come back."""
     if not compete:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
@@ -275,7 +275,7 @@ def attacked(addresses, attack, compete=False):
     """The results are in the list when the block has ended."""
     results = []
     ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.Process(target=attack_until_told, args=(addresses, attack, compete, theirs), daemon=True)
+    process = multiprocessing.Process(target=attack_until_stopped, args=(addresses, attack, compete, theirs), daemon=True)
     process.start()
     try:
         ours.recv()

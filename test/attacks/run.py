@@ -30,8 +30,8 @@ P99_MS = 5
 OWN_KIB = 4096 + 2 * 1024
 
 
-def row(name, cve, limit, calm, p99, late, cpu, failed, memory, connections, told, verdict):
-    print(f"| {name} | {cve} | {limit} | {calm} | {p99:.2f} | {late:.2f} | {cpu:.0%} | {failed} | {memory} | {connections} | {told} | {verdict} |", flush=True)
+def row(name, cve, limit, calm, p99, late, cpu, failed, memory, connections, reported, verdict):
+    print(f"| {name} | {cve} | {limit} | {calm} | {p99:.2f} | {late:.2f} | {cpu:.0%} | {failed} | {memory} | {connections} | {reported} | {verdict} |", flush=True)
 
 
 def memory_max(attack):
@@ -80,17 +80,17 @@ def suffer(build, backend, attack, seconds, compete=False):
         print(f"| {attack.name} | {attack.cve} | {attack.limit} |" + " |" * 8 + f" {gone} |", flush=True)
         return [str(gone)]
     wrong, shown = judge(attack, rounds)
-    told = [f"{code} {count}" for code, count in shown["codes"].most_common(3)]
+    reported = [f"{code} {count}" for code, count in shown["codes"].most_common(3)]
     expected = [name for names in attack.expects for name in names.split("|")]
-    told += [f"{name} {shown['seen'][name]}" for name in expected if name in shown["seen"] and name not in shown["codes"]]
+    reported += [f"{name} {shown['seen'][name]}" for name in expected if name in shown["seen"] and name not in shown["codes"]]
     verdict = (", ".join(wrong) or "ok") + f", {len(rounds)} rounds" * (len(rounds) > 1)
     row(attack.name, attack.cve, attack.limit, f"{shown['calm']:.2f}", shown["p99"], shown["late"], shown["cpu"], shown["failed"],
-        f"{shown['memory']} of {memory_max(attack)}", shown["connections"], ", ".join(told) or "-", verdict)  # fmt: skip
+        f"{shown['memory']} of {memory_max(attack)}", shown["connections"], ", ".join(reported) or "-", verdict)  # fmt: skip
     return wrong
 
 
 def suffer_elsewhere(build, backend, attack, seconds, compete):
-    with Server(build, backend) as server, Server(build, backend, attack.settings, attack.arguments, beside_attackers=True) as other:
+    with Server(build, backend) as server, Server(build, backend, attack.settings, attack.arguments, with_attackers=True) as other:
         with attacked(other.addresses, attack, compete) as results:
             under = measure(build, server, attack.protocol, seconds)
     name = f"control{', attackers compete with the generator' * compete}: {attack.name}"
@@ -101,7 +101,7 @@ def table(options, backend, protocol):
     """Returns whether all was well."""
     build, good = options.build.absolute(), True
     print(f"{protocol} on {backend}. The server has CPU {SERVER_CPU}, generator and attackers (SCHED_IDLE) CPU {CLIENT_CPU}.\n")
-    print("| attack | | limit | calm P99 ms | P99 ms | generator late ms | server CPU | failed | memory KiB | connections | told | |")
+    print("| attack | | limit | calm P99 ms | P99 ms | generator late ms | server CPU | failed | memory KiB | connections | reported | |")
     print("|---" * 12 + "|")
     for attack in (attack for attack in ATTACKS if attack.protocol == protocol):
         if options.only in attack.name:

@@ -31,7 +31,7 @@ def free_address():
 
 
 class Server:
-    def __init__(self, build, backend, settings=None, arguments=(), beside_attackers=False):
+    def __init__(self, build, backend, settings=None, arguments=(), with_attackers=False):
         self.addresses = {"plain": free_address(), "tls": free_address()}
         self.directory = tempfile.TemporaryDirectory()
         (pathlib.Path(self.directory.name) / "large").write_bytes(bytes(1 << 20))
@@ -41,8 +41,8 @@ class Server:
         timeouts = {"connection_timeout": TIMEOUT, "body_timeout": TIMEOUT, "write_timeout": TIMEOUT}
         for name, value in {"io_threads": 1, **timeouts, **(settings or {})}.items():
             command += ["--set", f"{name}={value}"]
-        cpu = CLIENT_CPU if beside_attackers else SERVER_CPU
-        prefix = ["taskset", "-c", cpu, *(["chrt", "-i", 0] if beside_attackers else [])]
+        cpu = CLIENT_CPU if with_attackers else SERVER_CPU
+        prefix = ["taskset", "-c", cpu, *(["chrt", "-i", 0] if with_attackers else [])]
         self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen([str(word) for word in [*prefix, *command]], stderr=self.log, env={**os.environ, "UVHTTP_ENGINE": backend})
 

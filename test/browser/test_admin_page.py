@@ -148,7 +148,7 @@ def test_the_drain_is_confirmed_first(start, open_page):
     assert page.inner_text("#state") == "running" and server.get("/").status == 200
     page.click("#drain")
     page.click("text=Drain and stop")
-    assert server.wait() == 0 and "drain, asked for by" in server.stderr()
+    assert server.wait() == 0 and "drain, requested by" in server.stderr()
     poll(lambda: page.inner_text("#state") == "no connection")
     page.close()  # it complains that it cannot connect
 

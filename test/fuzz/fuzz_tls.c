@@ -1,5 +1,5 @@
 /* Owns: fuzzing of a peer's bytes on a port that speaks TLS (libFuzzer): a whole TCP server on a libuv loop that this
- * program turns, and a client on a Unix socket. Input: a byte that chooses, then
+ * program runs, and a client on a Unix socket. Input: a byte that chooses, then
  *   even: the peer's bytes from the first on, sent in parts (a byte for the size, then so many bytes);
  *   odd:  a client of OpenSSL (bit 1: TLS 1.2 at most) shakes hands, while pairs of the input (place, change) falsify
  *         its flights if bit 2 is set; then the input says what it sends: records, raw bytes, key updates, an end.
@@ -63,7 +63,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
     return 0;
 }
 
-static void turn(void) {
+static void run_loop(void) {
     for (int i = 0; i < ROUNDS; i++) uv_run(&loop, UV_RUN_NOWAIT);
 }
 
@@ -95,7 +95,7 @@ static size_t take_bytes(peer_t *peer, size_t most, const uint8_t **bytes) {
 
 static void put(peer_t *peer, const void *data, size_t size) {
     (void)send(peer->fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-    turn();
+    run_loop();
 }
 
 /* What OpenSSL has for the server goes there, and what the server has for OpenSSL comes here. */
@@ -182,7 +182,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (opened || reported_size) die("a connection without keys");
     }
     close(peer.fd);
-    turn();
-    turn();
+    run_loop();
+    run_loop();
     return 0;
 }

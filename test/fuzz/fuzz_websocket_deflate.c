@@ -53,7 +53,7 @@ static void inflate_twice(const char *data, size_t size, const size_t cuts[2], s
     uvhttp__ws_inflater_t *inflater = uvhttp__ws_inflater_take(NULL);
     if (!inflater) abort();
     size_t middle = cuts[0] < cuts[1] ? cuts[0] : cuts[1], far = cuts[0] < cuts[1] ? cuts[1] : cuts[0];
-    for (int turn = 0; turn < 2; turn++) {
+    for (int message = 0; message < 2; message++) {
         if (feed(inflater, data, middle, false, capacity, out) != UVHTTP_OK) break;
         if (feed(inflater, data + middle, far - middle, false, capacity, out) != UVHTTP_OK) break;
         if (feed(inflater, data + far, size - far, true, capacity, out) != UVHTTP_OK) break;
@@ -69,7 +69,7 @@ static void there_and_back(const char *data, size_t size, uint8_t choice) {
     uvhttp__ws_inflater_t *inflater = uvhttp__ws_inflater_take(NULL);
     char *packed = malloc(UVHTTP__WS_DEFLATE_CAPACITY(size));
     if (!deflater || !inflater || !packed) abort();
-    for (int turn = 0; turn < 2; turn++) {
+    for (int message = 0; message < 2; message++) {
         outcome_t out = {.bytes = malloc(OUT_MAX)};
         size_t packed_size = uvhttp__ws_deflate(deflater, data, size, packed);
         if (packed_size >= size && size > 0) die("it has not become smaller");

@@ -164,14 +164,14 @@ static void count_kind(const char *engine, const struct kind *kind, uint16_t por
     size_t one = strlen(kind->request), size = one * (size_t)kind->per_write;
     char *text = malloc(size + 1);
     for (int i = 0; i < kind->per_write; i++) memcpy(text + (size_t)i * one, kind->request, one + 1);
-    size_t answer = exchange(fd, kind->request, one, 0);
+    size_t response = exchange(fd, kind->request, one, 0);
     unsigned long hook = 0, all = 0;
     for (int i = 0; i < WARM_UP + WRITES; i++) {
         if (i == WARM_UP) {
             hook = atomic_load(&hook_calls);
             all = atomic_load(&malloc_calls);
         }
-        exchange(fd, text, size, answer * (size_t)kind->per_write);
+        exchange(fd, text, size, response * (size_t)kind->per_write);
     }
     printf("%s %s %d %lu %lu\n", engine, kind->name, WRITES * kind->per_write, atomic_load(&hook_calls) - hook,
            atomic_load(&malloc_calls) - all);

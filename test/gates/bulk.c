@@ -19,10 +19,10 @@ static void see_counter(const char *name, const char *help, uint64_t value, void
 
 static void report_counts(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req;
-    uint64_t turns = 0;
-    uvhttp_server_counters(user, see_counter, &turns);
+    uint64_t iterations = 0;
+    uvhttp_server_counters(user, see_counter, &iterations);
     char text[80];
-    snprintf(text, sizeof text, "%llu %llu %" PRIu64, atomic_load(&copied), piece_count, turns);
+    snprintf(text, sizeof text, "%llu %llu %" PRIu64, atomic_load(&copied), piece_count, iterations);
     uvhttp_response_text(res, 200, text);
 }
 

@@ -186,9 +186,9 @@ def transfer(client, what, content):
 
 def check_up(name, http1, http2):
     """A piece ends with its frame or with its record. Credit of the connection goes in the record of a stream's, each time."""
-    _, pieces, turns, records, updates, lone = http2
+    _, pieces, iterations, records, updates, lone = http2
     gate.check(f"{name}: pieces", pieces, SIZE // FRAME + SIZE // 16384 + 3, f"HTTP/1: {http1[1]}")
-    gate.check(f"{name}: loop iterations", turns, SIZE // 16384, f"HTTP/1: {http1[2]}")
+    gate.check(f"{name}: loop iterations", iterations, SIZE // 16384, f"HTTP/1: {http1[2]}")
     gate.check(f"{name}: WINDOW_UPDATE frames", updates, 2 * (SIZE // STEP))
     gate.check(f"{name}: credit of the stream alone", lone, 0)
     gate.check(f"{name}: records", records, SIZE // STEP + 4)

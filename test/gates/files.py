@@ -2,7 +2,7 @@
 """System calls for a large file without TLS, of a static mount and of a handler, counted by strace. In memory: the loop's
 thread sends it by sendfile, looks for it at most twice before each, and no thread reads. Dropped from memory before every
 request: other threads read it in, the loop's thread nothing; only where the kernel counts a file's pages (6.5) and drops
-them when told to, since else nobody knows what is in memory: the server neither (test/unit/exec/test_file_reader.c).
+them on request, since else nobody knows what is in memory: the server neither (test/unit/exec/test_file_reader.c).
 And for content (uvhttp_shared_body_t): one sendfile or more, and nobody looks for it or reads it; a small one is waited for
 by its head (seen on libuv only)."""
 import collections

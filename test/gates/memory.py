@@ -73,7 +73,7 @@ def request(client, number, path):
     client.sendall(frame(1, 5, 2 * number + 1, b"\x82\x86" + block))
 
 
-def answered(client):
+def wait_for_pong(client):
     """The response to a PING says that all before it was read."""
     client.sendall(frame(6, 0, 0, b"memory.."))
     data = b""
@@ -89,7 +89,7 @@ def grow_http2(port, clients, target, requests, window, path):
         clients.append(open_http2(port, window))
         for number in range(requests):
             request(clients[-1], number, path)
-        answered(clients[-1])
+        wait_for_pong(clients[-1])
 
 
 def waiting_server(engine):

@@ -26,8 +26,8 @@ TEST_PROGRAMS = BUILD_DIR / "test" / "bin"
 VERSION = re.search(r'define UVHTTP_VERSION "(.*)"', pathlib.Path(__file__).parents[2].joinpath("include/uvhttp/version.h").read_text())[1]
 START_SECONDS = 60  # bounds a hang: under a sanitizer, on a busy machine, a start may take 20 s
 STOP_SECONDS = 20
-RATE_GRACE = 60  # clients whose turn in a test has not come are silent for longer than the default on a busy machine
-WATCHDOG = re.compile(r"http: (.* kept loop \d+ from its other clients|loop \d+ was kept from its clients) for ")
+RATE_GRACE = 60  # clients that a test has not reached yet are silent for longer than the default on a busy machine
+WATCHDOG = re.compile(r"http: (.* blocked loop \d+|loop \d+ was blocked) for ")
 REPORT = re.compile(r"Sanitizer|runtime error:|Assertion .* failed|double free|corrupted")
 
 
@@ -114,7 +114,7 @@ class Server:
         self.says_start = says_start  # one line when all is set up: listeners, then handlers of signals
         self.stderr_path = stderr_path
         self.stopped = False
-        self.told_to_stop = False
+        self.stop_requested = False
         environment = {**os.environ, "UVHTTP_ENGINE": ENGINE, "UVHTTP_LOG_LEVEL": "warn", **(env or {})}
         environment = {name: value for name, value in environment.items() if value is not None}
         with open(stderr_path, "wb") as stderr:
@@ -153,7 +153,7 @@ class Server:
         return "".join(line for line in lines if not WATCHDOG.search(line))
 
     def signal(self, number=signal.SIGTERM):
-        self.told_to_stop |= number in (signal.SIGTERM, signal.SIGINT)
+        self.stop_requested |= number in (signal.SIGTERM, signal.SIGINT)
         self.process.send_signal(number)
 
     def wait(self, seconds=STOP_SECONDS):
@@ -174,7 +174,7 @@ class Server:
         if self.stopped:
             return
         self.close_control()
-        if not self.told_to_stop:  # a second signal could meet a program whose server has stopped, and end it
+        if not self.stop_requested:  # a second signal could meet a program whose server has stopped, and end it
             self.signal()
         status = self.wait()
         assert status == 0, f"exit status {status}; stderr: {self.stderr()}"

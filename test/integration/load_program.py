@@ -57,11 +57,11 @@ def read_to_the_end(peer):
 
 
 class Stub:
-    """A server of threads. `answer(path, number)` gives the bytes for the n-th request of all, or None to close; what it
+    """A server of threads. `response(path, number)` gives the bytes for the n-th request of all, or None to close; what it
     gives may be a list of pieces, of which numbers are seconds to wait and None closes."""
 
-    def __init__(self, answer):
-        self.answer = answer
+    def __init__(self, response):
+        self.response = response
         self.lock = threading.Lock()
         self.paths = []
         self.connections = 0
@@ -95,10 +95,10 @@ class Stub:
                     number = len(self.paths)
                     self.paths.append(head.split(b" ")[1].decode())
                     self.requests.append(head)
-                answer = self.answer(self.paths[number], number)
-                if answer is None:
+                response = self.response(self.paths[number], number)
+                if response is None:
                     return
-                for piece in answer if isinstance(answer, list) else [answer]:
+                for piece in response if isinstance(response, list) else [response]:
                     if piece is None:
                         return
                     if isinstance(piece, bytes):
@@ -140,8 +140,8 @@ def stubs():
     """A function that starts a Stub."""
     started = []
 
-    def start(answer):
-        started.append(Stub(answer if callable(answer) else lambda path, number: answer))
+    def start(response):
+        started.append(Stub(response if callable(response) else lambda path, number: response))
         return started[-1]
 
     yield start

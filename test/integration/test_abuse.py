@@ -45,7 +45,7 @@ def test_a_reset_in_mid_response_frees_the_connection(server, route):
         connection.response_head()
         connection.reset()
     closed_more(server, before["connections_closed"], 5)
-    poll(lambda: (lambda now: now["test_ref_taken"] == now["test_ref_released"])(server.counters()))
+    poll(lambda: (lambda now: now["test_ref_used"] == now["test_ref_released"])(server.counters()))
     assert server.new_stderr() == ""
 
 

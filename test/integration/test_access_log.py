@@ -214,14 +214,14 @@ def test_a_fifo_without_a_reader_holds_up_neither_start_nor_rotation_nor_the_end
     path = tmp_path / "fifo"
     os.mkfifo(path)
     server = serve("http_test_server", "--access-log", f"json:{path}")
-    assert f'nobody reads the FIFO "{path}"' in server.stderr()
+    assert f'the FIFO "{path}" has no reader' in server.stderr()
     server.get("/n/1")
     poll(lambda: stats_of(server)["failed"] > 0)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     poll(lambda: server.get("/n/2").status == 200 and stats_of(server)["lines"] > 0)
     os.close(reader)
     assert server.get("/access_log/reopen").status == 200
-    poll(lambda: "nobody reads this FIFO" in server.stderr() and server.get("/n/3").status == 200)
+    poll(lambda: "this FIFO has no reader" in server.stderr() and server.get("/n/3").status == 200)
     server.stop()
 
 

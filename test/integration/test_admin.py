@@ -305,7 +305,7 @@ def test_a_unix_socket_is_for_its_owner(serve, tmp_path):
     run = subprocess.run(["curl", "-sS", "--max-time", "20", "--unix-socket", path, "-X", "POST", "-H", "X-Uvhttp-Admin: 1", "http://localhost/drain"],
                          capture_output=True, text=True, check=True)
     assert json.loads(run.stdout)["state"] in ("draining", "stopped")  # nobody is there to wait for
-    assert server.wait() == 0 and "drain, asked for by unix:" in server.stderr()
+    assert server.wait() == 0 and "drain, requested by unix:" in server.stderr()
 
 
 def test_an_inherited_socket_is_judged_by_where_it_listens(serve):

@@ -117,7 +117,7 @@ def test_a_password_is_asked_for(serve, site, tmp_path):
 @pytest.mark.parametrize("text, mode, says", [
     ("alice\n", 0o600, ":1: expected USER:PASSWORD"),
     ("# nobody\n", 0o600, ": there is no line USER:PASSWORD"),
-    ("alice:a\n", 0o644, ": everybody on this machine can read it: chmod o-r "),
+    ("alice:a\n", 0o644, ": every user of this machine can read it: chmod o-r "),
     (None, 0, ": No such file or directory"),
 ])
 def test_a_file_of_passwords_that_is_wrong_is_said(site, tmp_path, text, mode, says):

@@ -33,7 +33,7 @@ def connect(address):
     return socket.create_connection(address, timeout=harness.START_SECONDS)
 
 
-def has_answer(client):
+def has_response(client):
     client.setblocking(False)
     try:
         return bool(client.recv(1, socket.MSG_PEEK))
@@ -41,7 +41,7 @@ def has_answer(client):
         return False
 
 
-def answer(client):
+def read_response(client):
     client.settimeout(HOLD_MS / 1000 + 30)
     text = client.recv(4096)
     client.close()
@@ -65,12 +65,12 @@ def test_as_many_wait_at_once_as_there_may_be(serve, descriptors):
     full = server.resident_bytes()
     refused = server.get("/wait")
     assert refused.status == 503 and refused.header("Retry-After") == "1"
-    assert not any(has_answer(client) for client in clients), "all of them wait"
+    assert not any(has_response(client) for client in clients), "all of them wait"
     held = time.monotonic() - began
     assert held < HOLD_MS / 1000, "the machine is too slow for this"
     clients.pop().close()
     poll(lambda: server.get("/wait").status == 200, message="no room came back")
-    responses = [answer(client) for client in clients]
+    responses = [read_response(client) for client in clients]
     assert all(text.startswith(b"HTTP/1.1 200 ") and text.endswith(b"both waited\n") for text in responses)
     assert server.get("/wait").status == 200
     each = (full - idle) / COROUTINES

@@ -318,13 +318,13 @@ def test_a_drain_waits_for_coroutines_and_cuts_them_off(serve):
             quick.send(request("GET", "/wait?ms=200"))
             slow.send(request("GET", "/wait?ms=100000"))
             poll(lambda: stats(server)["live"] == 2 or not quick.quiet())
-            runs, told = quick.quiet(), time.monotonic()
+            runs, signalled = quick.quiet(), time.monotonic()
             server.signal()
             try:
                 assert quick.response().text == "/wait -"
             except Closed:
                 runs = False
-                assert time.monotonic() - told > 0.9, "cut off before its time"
+                assert time.monotonic() - signalled > 0.9, "cut off before its time"
             assert server.wait() == 0, "no frame lives on"
             return runs
 

@@ -17,7 +17,7 @@ def test_a_response_made_on_another_thread_arrives(server, connection, how, ms):
     assert response.status == 200
     assert response.body == (b'"later"' if how == "json" else b"later")
     assert response.header("X-Later") == ("yes" if how == "text" else None)
-    server.wait_counter("test_answered", before["test_answered"] + 1)
+    server.wait_counter("test_responded", before["test_responded"] + 1)
     server.wait_counter("test_refused", before["test_refused"] + (how == "twice"))
     server.wait_counter("test_deferred_released", before["test_deferred_released"] + (how == "ref"))
     assert connection.get("/n/1").body == b"1"
@@ -54,7 +54,7 @@ def test_a_client_that_goes_first_is_seen_and_responding_is_harmless(server, how
     if how != "nothing":
         server.wait_counter("test_aborted", before["test_aborted"] + 1)
     server.wait_counter("test_deferred_released", before["test_deferred_released"] + (how == "ref"))
-    assert server.counter("test_answered") == before["test_answered"]
+    assert server.counter("test_responded") == before["test_responded"]
 
 
 @pytest.mark.http1("half-closed connections")
@@ -133,6 +133,6 @@ def test_clients_that_leave_at_the_moment_of_the_response(serve):
 
     def settled():
         now = server.counters()
-        return now["test_answered"] + now["test_aborted"] == now["deferred"]
+        return now["test_responded"] + now["test_aborted"] == now["deferred"]
 
     poll(settled)

@@ -24,7 +24,7 @@ class Visitor(threading.Thread):
     def __init__(self, server, number, depth):
         super().__init__()
         self.server, self.number, self.depth = server, number, depth
-        self.answered, self.lost_at, self.fault = 0, None, None
+        self.responses, self.lost_at, self.fault = 0, None, None
         self.running = threading.Event()
 
     def run(self):
@@ -52,7 +52,7 @@ class Visitor(threading.Thread):
                     self.lost_at = sent_at
                     return
                 assert response.status == 200 and response.body == b"%d" % (self.number * 1000 + n + i)
-                self.answered += 1
+                self.responses += 1
                 self.running.set()
                 if response.header("Connection") == "close":
                     self.lost_at = sent_at if i + 1 < self.depth else None
@@ -70,7 +70,7 @@ def test_a_drain_under_load_loses_nothing(serve, depth, io_threads):
         visitor.start()
     for visitor in visitors:
         assert visitor.running.wait(10)
-    told_at = time.monotonic()
+    signalled_at = time.monotonic()
     server.signal()
     for visitor in visitors:
         visitor.join(20)
@@ -79,8 +79,8 @@ def test_a_drain_under_load_loses_nothing(serve, depth, io_threads):
     for visitor in visitors:
         if visitor.fault:
             raise visitor.fault
-        assert visitor.lost_at is None or visitor.lost_at >= told_at, "a request sent before SIGTERM was lost"
-        assert visitor.answered > 0
+        assert visitor.lost_at is None or visitor.lost_at >= signalled_at, "a request sent before SIGTERM was lost"
+        assert visitor.responses > 0
 
 
 class Regular(threading.Thread):
@@ -90,7 +90,7 @@ class Regular(threading.Thread):
     def __init__(self, connect, depth):
         super().__init__()
         self.connect, self.depth = connect, depth
-        self.answered, self.lost, self.fault = 0, [], None
+        self.responses, self.lost, self.fault = 0, [], None
         self.enough = threading.Event()
 
     def run(self):
@@ -109,10 +109,10 @@ class Regular(threading.Thread):
                 try:
                     response = connection.response()
                 except Closed as error:
-                    self.lost.append(f"{self.depth - i} of {self.depth} after {self.answered}: {error}")
+                    self.lost.append(f"{self.depth - i} of {self.depth} after {self.responses}: {error}")
                     return
                 assert response.status == 200 and response.body == b"%d" % i
-                self.answered += 1
+                self.responses += 1
             if response.header("Connection") == "close":
                 return
 
@@ -142,12 +142,12 @@ def test_the_old_one_of_two_servers_on_a_socket_loses_nothing(serve, tmp_path, t
         regulars = [Regular(connect, depth) for _ in range(20)]
         for regular in regulars:
             regular.start()
-        poll(lambda: all(regular.answered > 2 * depth or regular.fault for regular in regulars))
+        poll(lambda: all(regular.responses > 2 * depth or regular.fault for regular in regulars))
         new = start()
         old.signal()
         assert old.wait() == 0
-        before = [regular.answered for regular in regulars]
-        poll(lambda: all(now.answered > then or now.fault for now, then in zip(regulars, before)))
+        before = [regular.responses for regular in regulars]
+        poll(lambda: all(now.responses > then or now.fault for now, then in zip(regulars, before)))
         for regular in regulars:
             regular.enough.set()
         for regular in regulars:

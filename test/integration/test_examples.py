@@ -84,7 +84,7 @@ def test_rest_api_is_full_at_some_point_and_counts(serve):
         assert connection.get("/api/items/500", method="DELETE").status == 204
         assert connection.get("/api/items", method="POST", body=b'{"name":"b"}').status == 201
         assert len(json.loads(connection.get("/api/items?limit=1000").body)["items"]) == 1000
-        poll(lambda: json.loads(server.ask("/stats").body)["answered"] >= 1004)
+        poll(lambda: json.loads(server.ask("/stats").body)["responded"] >= 1004)
 
 
 # --- embed_in_uv_loop ---
@@ -233,7 +233,7 @@ def chat(server, name, **options):
 
 
 @needs_websocket
-def test_websocket_chat_has_a_page_and_a_room(serve):
+def test_websocket_chat_has_a_page_and_a_topic(serve):
     server = serve("websocket_chat")
     page = server.get("/")
     assert page.status == 200 and page.header("Content-Type").startswith("text/html") and "new WebSocket(" in page.text

@@ -100,10 +100,10 @@ def test_httpx_sends_files(upload, directory):
     with upload.httpx() as client:
         response = client.post("/upload", data={"title": "x", "many": ["1", "2"]}, files=files)
         plain = client.post("/upload", data={"a": "1 2+3&é"}).json()
-    answer = response.json()
+    form = response.json()
     assert response.status_code == 200
-    assert [(field["name"], field["value"]) for field in answer["fields"]] == [("title", "x"), ("many", "1"), ("many", "2")]
-    assert [file["saved"] for file in answer["files"]] == ["a.bin", "a-1.bin"]
+    assert [(field["name"], field["value"]) for field in form["fields"]] == [("title", "x"), ("many", "1"), ("many", "2")]
+    assert [file["saved"] for file in form["files"]] == ["a.bin", "a-1.bin"]
     assert (directory / "a.bin").read_bytes() == bytes(range(256)) * 100
     assert (directory / "a-1.bin").read_bytes() == b"two"
     assert plain["fields"] == [{"name": "a", "value": "1 2+3&é"}]
@@ -123,8 +123,8 @@ def test_body_may_come_in_any_pieces(upload):
             asked.send(body[i : i + 1])
         asked.end()
         response = asked.response()
-    answer = json.loads(response.body)
-    assert answer["fields"] == [{"name": "t", "value": "\r\n--\r\n"}] and answer["files"][0]["size"] == 4
+    form = json.loads(response.body)
+    assert form["fields"] == [{"name": "t", "value": "\r\n--\r\n"}] and form["files"][0]["size"] == 4
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ def test_a_reference_is_released_once(site):
         for size in (10, 100000):
             assert len(client.get(f"/ref?size={size}&times=3").body) == size
     counters = site.server.counters()
-    assert counters["test_ref_taken"] == counters["test_ref_released"] == 6
+    assert counters["test_ref_used"] == counters["test_ref_released"] == 6
 
 
 @pytest.mark.threads
@@ -487,7 +487,7 @@ class Visitor(threading.Thread):
     def __init__(self, site, depth):
         super().__init__()
         self.site, self.depth = site, depth
-        self.answered, self.fault = 0, None
+        self.responses, self.fault = 0, None
         self.running = threading.Event()
 
     def run(self):
@@ -511,7 +511,7 @@ class Visitor(threading.Thread):
                     assert number > last, f"{number} was lost, {last} was the last"
                     continue
                 assert response.reset is None and response.text == str(i)
-                self.answered += 1
+                self.responses += 1
                 self.running.set()
 
 
@@ -529,5 +529,5 @@ def test_a_drain_under_load_loses_nothing(site, depth):
         assert not visitor.is_alive()
         if visitor.fault:
             raise visitor.fault
-        assert visitor.answered > 0
+        assert visitor.responses > 0
     assert site.server.wait() == 0

@@ -74,7 +74,7 @@ def test_work_of_reset_streams_counts_until_it_has_ended(blocked):
 
 
 @pytest.mark.threads
-def test_work_of_reset_streams_counts_beside_streams(blocked):
+def test_work_of_reset_streams_counts_in_addition_to_streams(blocked):
     with Raw(blocked.server.address) as client:
         start(client, blocked, 1, 3)
         client.send(reset(1), reset(3))

@@ -53,8 +53,8 @@ def test_nghttp(site, tmp_path):
     statistics = run("nghttp", "-ns", "-m", 100, site.url("/static?size=10000")).decode()
     assert len(re.findall(r" 200 +9K /static", statistics)) == 100
     (tmp_path / "body").write_bytes(bytes(200000))
-    told = run("nghttp", "-v", "-d", tmp_path / "body", "-H", "expect: 100-continue", "-t", 20, "--expect-continue", site.url("/body")).decode()
-    assert ":status: 100" in told and ":status: 200" in told and "GOAWAY" not in told.partition("send GOAWAY")[0]
+    shown = run("nghttp", "-v", "-d", tmp_path / "body", "-H", "expect: 100-continue", "-t", 20, "--expect-continue", site.url("/body")).decode()
+    assert ":status: 100" in shown and ":status: 200" in shown and "GOAWAY" not in shown.partition("send GOAWAY")[0]
     trailers = run("nghttp", "-d", tmp_path / "body", "--trailer", "x-check: 1", site.url("/body"))
     assert trailers == bytes(200000)
 
@@ -240,8 +240,8 @@ def test_a_large_download_through_a_window_of_64_kib(make_site, large, tmp_path)
 def test_a_large_upload_through_a_window_of_64_kib(make_site, large):
     site = make_site(settings=WINDOW_SETTINGS)
     growth = site.server.memory_growth(highest=True)
-    told = json.loads(run("nghttp", "-H:method: PUT", "-d", large, site.url("/tls/sum")))
-    assert told["bytes"] == LARGE
+    shown = json.loads(run("nghttp", "-H:method: PUT", "-d", large, site.url("/tls/sum")))
+    assert shown["bytes"] == LARGE
     with open(large, "rb") as file:
-        assert told["sum"] == sum(sum(block) for block in iter(lambda: file.read(1 << 20), b""))
+        assert shown["sum"] == sum(sum(block) for block in iter(lambda: file.read(1 << 20), b""))
     growth.stays_below(8 << 20)

@@ -150,9 +150,9 @@ def test_bytes_before_the_response_are_kept(server):
 def test_streams_of_one_connection_do_not_wait_for_each_other(server):
     with Client(server.address) as client:
         tunnels = [client.connect("/echo", FIELDS) for _ in range(20)]
-        for turn in range(5):
+        for message in range(5):
             for number in tunnels:
-                client.send(number, frame(TEXT, b"%d.%d" % (number, turn)))
+                client.send(number, frame(TEXT, b"%d.%d" % (number, message)))
             assert client.get("/closes").status == 200
         for number in tunnels:
             expected = b"".join(bytes([0x81, len(b"%d.%d" % (number, i))]) + b"%d.%d" % (number, i) for i in range(5))

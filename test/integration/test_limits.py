@@ -198,7 +198,7 @@ class Guest(threading.Thread):
     def __init__(self, server, number):
         super().__init__()
         self.server, self.number = server, number
-        self.answered, self.fault = 0, None
+        self.responses, self.fault = 0, None
         self.enough = threading.Event()
 
     def visit(self):
@@ -206,7 +206,7 @@ class Guest(threading.Thread):
             for n in range(self.number % 4 + 1):
                 body = connection.get(f"/n/{self.number * 1000 + n}").body
                 assert body == b"%d" % (self.number * 1000 + n)
-                self.answered += 1
+                self.responses += 1
             if self.number % 2:
                 with contextlib.suppress(TimeoutError):
                     connection.socket.settimeout(0.05)
@@ -238,7 +238,7 @@ def test_evicting_on_all_loops_at_once_and_while_the_server_stops(serve, per_add
     for guest in guests:
         guest.start()
     try:
-        poll(lambda: all(guest.answered >= 10 for guest in guests), 60, message="some were never served")
+        poll(lambda: all(guest.responses >= 10 for guest in guests), 60, message="some were never served")
         counters = poll(lambda: counters_among_guests(server), 60)
         assert counters["connections_evicted"] > 0
         assert counters["connections_accepted"] - counters["connections_closed"] <= 6

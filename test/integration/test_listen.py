@@ -80,7 +80,7 @@ def test_a_unix_socket_that_nobody_serves_any_more_is_replaced(serve, tmp_path):
     assert hello(path) == 200
 
 
-def test_a_unix_socket_in_use_is_not_taken_away(serve, tmp_path):
+def test_a_unix_socket_in_use_is_not_removed(serve, tmp_path):
     path = str(tmp_path / "socket")
     serve(listen=[f"unix:{path}"], address=path)
     second = serve(listen=[f"unix:{path}"], address=path, wait=False)
@@ -137,7 +137,7 @@ def test_socket_activation(serve):
         assert hello(listener.getsockname()[:2]) == 200
 
 
-def test_socket_activation_for_another_process_is_not_taken(serve):
+def test_socket_activation_for_another_process_is_not_used(serve):
     server = serve(listen=["systemd"], wait=False, env={"LISTEN_FDS": "1", "LISTEN_PID": "1"})
     assert server.wait() == 1
     assert "systemd" in server.stderr()

@@ -55,11 +55,11 @@ def test_a_warm_up_ends_when_the_server_is_steady(stub, rate):
     def is_steady_in_time():
         start = time.monotonic()
 
-        def answer(path, number):
+        def response(path, number):
             time.sleep(0.01 if time.monotonic() - start > 0.5 else 0.04)
             return OK
 
-        run = load("-w", "auto:10s", "-d", "200ms", "-c", 4, "-t", 2, *rate, stub(answer).url)
+        run = load("-w", "auto:10s", "-d", "200ms", "-c", 4, "-t", 2, *rate, stub(response).url)
         warmup = run.json["warmup"]
         assert warmup["slices"] >= 10
         assert abs(run.elapsed_s - 0.2) < 0.001
@@ -120,16 +120,16 @@ def test_targets_of_a_list_are_used_one_after_the_other(stub, tmp_path):
 
 
 def test_every_way_to_end_a_body_is_read(stub):
-    for answer in (
+    for response in (
         b"HTTP/1.1 204 No Content\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
         b"HTTP/1.1 103 Early Hints\r\n\r\n" + OK,
         [OK[:10], 0.001, OK[10:40], 0.001, OK[40:]],
     ):
-        one = stub(answer)
+        one = stub(response)
         assert load("-n", 20, "-c", 2, one.url).connections_opened == 2
-    for answer in ([b"HTTP/1.1 200 OK\r\n\r\nuntil the end", None], OK.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n")):
-        assert load("-n", 20, "-c", 2, stub(answer).url).connections_opened >= 20
+    for response in ([b"HTTP/1.1 200 OK\r\n\r\nuntil the end", None], OK.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n")):
+        assert load("-n", 20, "-c", 2, stub(response).url).connections_opened >= 20
 
 
 def test_responses_outside_of_the_window_are_in_the_total(stub):
@@ -175,7 +175,7 @@ def test_a_unix_socket_is_a_target(serve, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kind", "answer"),
+    ("kind", "response"),
     [
         ("status", b"HTTP/1.1 500 Broken\r\nContent-Length: 2\r\n\r\nok"),
         ("status", b"HTTP/1.1 304 Not Modified\r\n\r\n"),
@@ -186,8 +186,8 @@ def test_a_unix_socket_is_a_target(serve, tmp_path):
         ("protocol", b"SSH-2.0-OpenSSH\r\n"),
     ],
 )
-def test_a_wrong_response_is_an_error_of_its_kind(stub, kind, answer):
-    one = stub(lambda path, number: answer if number % 10 == 3 else OK)
+def test_a_wrong_response_is_an_error_of_its_kind(stub, kind, response):
+    one = stub(lambda path, number: response if number % 10 == 3 else OK)
     run = load("-n", 50, "-c", 2, "-t", 1, one.url, code=1)
     assert run.errors[kind] == run.errors["total"] == 5, run.errors
     assert list(run.json["results"]["first_errors"]) == [kind]
@@ -252,14 +252,14 @@ def test_a_stall_is_seen_by_an_open_loop_and_not_by_a_closed_one(stub):
     def stalling():
         gate, state = threading.Lock(), {"stalled": False}
 
-        def answer(path, number):
+        def response(path, number):
             with gate:
                 if number >= 100 and not state["stalled"]:
                     state["stalled"] = True
                     time.sleep(0.2)
             return OK
 
-        return answer
+        return response
 
     def a_closed_one_is_hardly_hit():
         run = load("-n", 1000, "-c", 4, "-t", 1, stub(stalling()).url)
@@ -392,9 +392,9 @@ def test_http_bodies_that_do_not_come_back_are_errors(target, stub):
     def one_byte(head, body):
         return body[:40] + bytes([body[40] ^ 1]) + body[41:]
 
-    for answer, wrong in ((old, 4), (cut, 5), (longer, 5), (one_byte, 5)):
+    for response, wrong in ((old, 4), (cut, 5), (longer, 5), (one_byte, 5)):
 
-        def talk(peer, answer=answer):
+        def talk(peer, response=response):
             head = b""
             while True:
                 while b"\r\n\r\n" not in head:
@@ -402,13 +402,13 @@ def test_http_bodies_that_do_not_come_back_are_errors(target, stub):
                     if not piece:
                         return
                     head += piece
-                body = answer(head, peer.recv(64, socket.MSG_WAITALL))
+                body = response(head, peer.recv(64, socket.MSG_WAITALL))
                 peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
                 head = b""
 
         with Peer(talk) as peer:
             run = load("-n", 5, "-c", 1, "-t", 1, "--echo", f"http://{peer.address}/", code=1)
-        assert run.errors["body"] == run.errors["total"] == wrong, answer.__name__
+        assert run.errors["body"] == run.errors["total"] == wrong, response.__name__
 
 
 def test_the_length_that_head_announces_is_compared(stub):
@@ -477,7 +477,7 @@ def test_a_websocket_echo_may_come_in_fragments_and_pings_are_served():
 
 
 @pytest.mark.parametrize(
-    ("kind", "answer"),
+    ("kind", "response"),
     [
         ("body", lambda message: b"\x81\x14" + message[:-1] + b"!"),
         ("body", lambda message: b"\x81\x13" + message[:-1]),
@@ -487,10 +487,10 @@ def test_a_websocket_echo_may_come_in_fragments_and_pings_are_served():
         ("read", lambda message: b"\x88\x02\x03\xe8"),
     ],
 )
-def test_a_wrong_websocket_echo_is_an_error_of_its_kind(kind, answer):
+def test_a_wrong_websocket_echo_is_an_error_of_its_kind(kind, response):
     def talk(peer):
         shake_hands(peer)
-        peer.sendall(answer(read_message(peer)[0]))
+        peer.sendall(response(read_message(peer)[0]))
         peer.recv(1)
 
     with Peer(talk) as peer:

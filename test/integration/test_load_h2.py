@@ -40,8 +40,8 @@ class Talk:
             if not piece:
                 return None
             self.pending += piece
-        taken, self.pending = self.pending[:size], self.pending[size:]
-        return taken
+        data, self.pending = self.pending[:size], self.pending[size:]
+        return data
 
     def next_frame(self):
         head = self.take(9)

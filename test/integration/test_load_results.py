@@ -94,11 +94,11 @@ def test_samples_add_up_to_the_whole(target):
 def test_errors_are_in_the_samples_of_their_second(stub):
     starts = []
 
-    def answer(path, number):
+    def respond(path, number):
         starts.append(time.monotonic())
         return OK if starts[-1] - starts[0] < 2 else OK.replace(b"200", b"500")
 
-    run = load("-d", "3s", "-c", 1, "-t", 1, "--think", "10ms", stub(answer).url, code=1)
+    run = load("-d", "3s", "-c", 1, "-t", 1, "--think", "10ms", stub(respond).url, code=1)
     counts = [sample["errors"] for sample in run.json["samples"]]
     assert counts[0] == 0 and sum(counts) == run.errors["status"] > 0
 

@@ -98,9 +98,9 @@ def test_info_reports_how_long_a_certificate_is_valid(serve, tmp_path):
     pki.issue("a", "/CN=a.test", ["a.test"], days=30)
     server = start(serve, "info", "--tls-listen", f"{HOST}:{free_port()}", *pki.use("a"))
     until = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=30)
-    told = re.search(r" INFO  tls: loaded the certificate of \S+a\.pem, valid until (\S+)Z\n", server.stderr())
+    line = re.search(r" INFO  tls: loaded the certificate of \S+a\.pem, valid until (\S+)Z\n", server.stderr())
     assert "WARN" not in server.stderr(), "it is new, however short its time is"
-    assert abs(datetime.datetime.fromisoformat(told[1] + "+00:00") - until) < datetime.timedelta(hours=1)
+    assert abs(datetime.datetime.fromisoformat(line[1] + "+00:00") - until) < datetime.timedelta(hours=1)
 
 
 @needs_tls

@@ -168,7 +168,7 @@ def test_unknown_user_and_wrong_password_get_the_same_response(example):
         assert response.status == 401
         assert response.header("WWW-Authenticate") == 'Basic realm="Administration", charset="UTF-8"'
         responses.append((response.body, [field for field in response.headers if field[0].lower() not in ("date", "x-request-id")]))
-    assert all(answer == responses[0] for answer in responses)
+    assert all(one == responses[0] for one in responses)
 
 
 def test_connection_is_kept_after_401(example):

@@ -1,4 +1,4 @@
-"""Rate limits in a real redis-server: shared by processes, and what happens when it is away, slow or forgetful."""
+"""Rate limits in a real redis-server: shared by processes, and what happens when it is unavailable, slow or forgetful."""
 import contextlib
 import json
 import signal
@@ -130,7 +130,7 @@ def test_without_redis_requests_pass_or_are_refused_and_it_is_tried_again(serve,
     redis.start()
     poll(lambda: status(server, "k", "closed") == 200)
     # One line for each limiter and change, not one for each request.
-    assert server.new_stderr().count(" is away: ") <= 4
+    assert server.new_stderr().count(" is unavailable: ") <= 4
 
 
 def test_a_slow_redis_delays_nobody_for_long(serve, redis):
@@ -175,7 +175,7 @@ class FakeRedis:
     def __init__(self, response, prepared=SHA):
         self.listener = socket.create_server((HOST, 0))
         self.address = f"{HOST}:{self.listener.getsockname()[1]}"
-        self.response, self.prepared, self.connections, self.taken, self.client = response, prepared, 0, 0, None
+        self.response, self.prepared, self.connections, self.received, self.client = response, prepared, 0, 0, None
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
@@ -197,7 +197,7 @@ class FakeRedis:
     def send(self, client, response):
         for piece in [response] if isinstance(response, bytes) else response():
             client.sendall(piece)
-            self.taken += len(piece)
+            self.received += len(piece)
 
     def stop(self):
         self.listener.shutdown(socket.SHUT_RDWR)
@@ -226,10 +226,10 @@ def test_a_redis_that_takes_connections_and_decides_nothing_is_asked_seldom(serv
             asked += 1
         # 50 + 100 + 200 + ... ms between them; without that there were about 20 a second.
         assert 2 <= fake.connections <= 9
-        poll(lambda: server.new_stderr().count("is away") == 1)
+        poll(lambda: server.new_stderr().count("is unavailable") == 1)
         fake.response = b"*3\r\n:1\r\n:99\r\n:1000\r\n"
         poll(lambda: status(server, "a") == 200 and json.loads(server.get("/shared-stats").body)["allowed"] > 0)
-        poll(lambda: server.new_stderr().count("is there") == 1)
+        poll(lambda: server.new_stderr().count("is available again") == 1)
 
 
 def test_a_redis_that_comes_and_goes_does_not_fill_the_log(serve):
@@ -240,7 +240,7 @@ def test_a_redis_that_comes_and_goes_does_not_fill_the_log(serve):
     with fake_redis(once) as fake:
         server = start(serve, fake)
         poll(lambda: status(server, "a") == 200 and fake.connections > 15)
-        assert server.new_stderr().count("is away") <= 3
+        assert server.new_stderr().count("is unavailable") <= 3
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_a_hostile_redis_is_left_at_once(serve, response):
         begin = time.monotonic()
         assert status(server, "a", "closed") == 503 and status(server, "a", "open") == 200
         assert time.monotonic() - begin < 8, "not by its time limit"
-        poll(lambda: "is away: a reply that matches no request" in server.new_stderr())
+        poll(lambda: "is unavailable: a reply that matches no request" in server.new_stderr())
 
 
 def test_what_a_hostile_redis_sends_unasked_is_not_kept(serve):
@@ -268,8 +268,8 @@ def test_what_a_hostile_redis_sends_unasked_is_not_kept(serve):
         server = start(serve, fake)
         growth = server.memory_growth()
         assert status(server, "a") == 200
-        poll(lambda: "is away" in server.stderr())
-        assert fake.taken < 50_000_000, "the connection was closed"
+        poll(lambda: "is unavailable" in server.stderr())
+        assert fake.received < 50_000_000, "the connection was closed"
         growth.stays_below(30 << 20)
 
 

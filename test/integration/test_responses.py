@@ -52,7 +52,7 @@ def test_references_are_released_exactly_once(server, connection):
         leaver.reset()
     poll(lambda: server.counter("test_ref_released") - before["test_ref_released"] >= 7)
     after = server.counters()
-    assert after["test_ref_taken"] - before["test_ref_taken"] == 7
+    assert after["test_ref_used"] - before["test_ref_used"] == 7
     assert after["test_ref_released"] - before["test_ref_released"] == 7
 
 

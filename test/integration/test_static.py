@@ -406,7 +406,7 @@ def test_absurd_ranges_are_counted(server):
 # --- codings ---
 
 
-def test_precompressed_neighbours(start, root):
+def test_precompressed_variants(start, root):
     data = (root / "text.txt").read_bytes()
     write(root / "text.txt.gz", gzip.compress(data))
     write(root / "text.txt.br", b"pretend")
@@ -764,7 +764,7 @@ def test_the_cache_keeps_its_budget(start, root):
     for i in range(40):
         write(root / f"file{i}.bin", noise(10_000, seed=i))
     server = start("cache_size_max=100000", "cache_entries_max=1000")
-    for turn in range(2):
+    for number in range(2):
         for i in range(40):
             assert get(server, f"/file{i}.bin").body == noise(10_000, seed=i)
     counters = server.counters()
@@ -850,9 +850,9 @@ def test_too_many_look_ups_are_503(start, root):
             connection.get(name)
     connections = [server.connect() for _ in range(60)]
     busy = 0
-    for turn in range(40):
+    for number in range(40):
         with server.standing_still():  # so that they come together
-            asked = [connection.start(f"/none/{turn}/{i}") for i, connection in enumerate(connections)]
+            asked = [connection.start(f"/none/{number}/{i}") for i, connection in enumerate(connections)]
         statuses = [one.response().status for one in asked]
         assert set(statuses) <= {404, 503}
         busy += statuses.count(503)

@@ -420,7 +420,7 @@ def test_an_idle_connection_is_evicted_for_a_new_client(https, pki):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_who_has_sent_a_part_of_a_record_does_not_make_room(https, pki, version):
+def test_a_client_that_has_sent_part_of_a_record_is_not_evicted(https, pki, version):
     """The socket is empty and no byte of the request can be seen yet: all that has come is inside of the session."""
     server = https(settings={"max_connections": 2, "io_threads": 1})
     body = b"x" * 12000

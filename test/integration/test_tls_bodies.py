@@ -122,7 +122,7 @@ def test_an_upload_is_held_back_until_the_handler_continues(https, pki, data):
         assert sent < len(whole), "nobody has taken it"
         growth.stays_below(8 << 20)
         assert https.ask("/counters").status == 200
-        assert https.get("/tls/go_on", method="POST").status == 204
+        assert https.get("/tls/proceed", method="POST").status == 204
         client.socket.settimeout(20)
         client.socket.sendall(whole[sent:])
         assert json.loads(client.response().body) == {"bytes": 2 * SIZE, "sum": 2 * sum(data), "parts": 0}

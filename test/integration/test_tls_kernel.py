@@ -47,7 +47,7 @@ def connect(server, pki, version=ssl.TLSVersion.TLSv1_3, **options):
     return TlsConnection(server.tls, pki.context(version=version), **options)
 
 
-def expect_handed_over(server, connections, refusals=1):
+def expect_kernel_tls(server, connections, refusals=1):
     """So many connections have asked for a large file. Whoever is refused once is not asked again."""
     expected = (connections, 0) if CAN else (0, min(connections, refusals))
     counters = server.counters()
@@ -92,7 +92,7 @@ def test_a_file_arrives_whole(https, data, suite):
     with Client(https, "-quiet", "-ciphersuites", suite) as client:
         client.send(request(target="/tls/files/large.bin", headers=[("Connection", "close")]))
         assert client.rest().endswith(b"\r\n\r\n" + data)
-    expect_handed_over(https, 1)
+    expect_kernel_tls(https, 1)
 
 
 @pytest.mark.parametrize("where", ["/tls/files/large.bin", "/file?path={root}/large.bin"])
@@ -106,7 +106,7 @@ def test_everything_behind_it_arrives_too(https, pki, data, where):
             assert client.get("/tls/files/small.bin").body == data[:60_000]
             assert client.get("/body", method="POST", body=data[:300_000]).body == data[:300_000]
             assert client.get("/missing").status == 404
-    expect_handed_over(https, 1)
+    expect_kernel_tls(https, 1)
 
 
 def test_ranges(https, pki, data):
@@ -116,7 +116,7 @@ def test_ranges(https, pki, data):
             assert response.status == 206 and response.body == part, text
         response = client.get("/tls/files/large.bin", [("Range", "bytes=1-3, 1000000-1200000")])
         assert response.status == 206 and data[1:4] in response.body and data[1_000_000:1_200_001] in response.body
-    expect_handed_over(https, 1)
+    expect_kernel_tls(https, 1)
 
 
 def test_pipelined_and_mixed_responses_keep_their_order(https, pki, data):
@@ -127,7 +127,7 @@ def test_pipelined_and_mixed_responses_keep_their_order(https, pki, data):
             client.send(b"".join(request(target=target) for target, _ in wanted))
             for target, body in wanted:
                 assert client.response().body == body, target
-    expect_handed_over(https, 1)
+    expect_kernel_tls(https, 1)
 
 
 def test_a_slow_client(https, pki, data):
@@ -139,7 +139,7 @@ def test_a_slow_client(https, pki, data):
         assert client._take(SIZE) == data
         assert client.response().body == b"Hello, World!"
         assert client.response().body == data
-    expect_handed_over(https, 2, refusals=1)
+    expect_kernel_tls(https, 2, refusals=1)
 
 
 @pytest.mark.parametrize("how", ["close", "reset"])
@@ -153,7 +153,7 @@ def test_clients_that_leave(https, pki, data, how):
     poll(lambda: https.counter("connections_accepted") - https.counter("connections_closed") == 1)
     with connect(https, pki) as client:
         assert client.get("/tls/files/large.bin").body == data
-    expect_handed_over(https, 5)
+    expect_kernel_tls(https, 5)
 
 
 @pytest.mark.parametrize("receive_buffer", [None, 8192])
@@ -167,7 +167,7 @@ def test_the_end_is_announced(https, pki, data, target, receive_buffer):
         while part := client.socket.recv(1 << 16):  # SSLEOFError: FIN without close_notify
             got += part
         assert got == (b"Hello, World!" if target == "/" else data)
-    expect_handed_over(https, 1)
+    expect_kernel_tls(https, 1)
 
 
 def test_an_idle_connection_is_closed_with_notice(serve, pki, data, tmp_path):
@@ -179,7 +179,7 @@ def test_an_idle_connection_is_closed_with_notice(serve, pki, data, tmp_path):
         assert client.get("/tls/files/large.bin").body == data
         assert client.ended_with_notify()
     assert server.counter("timeouts_keepalive") == 1
-    expect_handed_over(server, 1)
+    expect_kernel_tls(server, 1)
 
 
 def test_a_bad_record_gets_an_alert(https, pki, data):
@@ -191,7 +191,7 @@ def test_a_bad_record_gets_an_alert(https, pki, data):
         with pytest.raises(ssl.SSLError, match="(?i)bad.record.mac"):
             client.socket.recv(100)
     https.wait_counter("rejected_tls_record", 1)
-    expect_handed_over(https, 1)
+    expect_kernel_tls(https, 1)
 
 
 def test_a_client_that_asks_for_new_keys_gets_what_it_was_owed(https, data):
@@ -237,7 +237,7 @@ def test_a_client_that_asks_for_new_keys(https, data):
             client.send(request(headers=[("Connection", "close")]))
             client.wait(b"Hello, World!")
             assert https.counter("tls_kernel_ended") == 0
-    expect_handed_over(https, 1)
+    expect_kernel_tls(https, 1)
 
 
 def test_new_keys_before_the_file(https, data):
@@ -250,14 +250,14 @@ def test_new_keys_before_the_file(https, data):
         client.wait(b"Hello, World!")
         client.send(request(target="/tls/files/large.bin"))
         client.wait(data)
-    expect_handed_over(https, 0)
+    expect_kernel_tls(https, 0)
 
 
 def test_a_client_that_wants_small_records_stays_in_the_process(https, data):
     with Client(https, "-quiet", "-maxfraglen", "1024") as client:
         client.send(request(target="/tls/files/large.bin", headers=[("Connection", "close")]))
         assert client.rest().endswith(b"\r\n\r\n" + data)
-    expect_handed_over(https, 0)
+    expect_kernel_tls(https, 0)
 
 
 def test_tls_1_2_and_small_files_stay_in_the_process(https, pki, data):
@@ -266,7 +266,7 @@ def test_tls_1_2_and_small_files_stay_in_the_process(https, pki, data):
     with connect(https, pki) as client:
         for _ in range(3):
             assert client.get("/tls/files/small.bin").body == data[:60_000]
-    expect_handed_over(https, 0)
+    expect_kernel_tls(https, 0)
 
 
 def test_without_the_option_nothing_is_asked(serve, pki, data, tmp_path):
@@ -275,7 +275,7 @@ def test_without_the_option_nothing_is_asked(serve, pki, data, tmp_path):
     server = serve("http_test_server", "--tls-listen", f"{HOST}:{port}", *pki.use("a"), "--tls-static", tmp_path)
     with TlsConnection((HOST, port), pki.context(version=ssl.TLSVersion.TLSv1_3)) as client:
         assert client.get("/tls/files/large.bin").body == data
-    expect_handed_over(server, 0)
+    expect_kernel_tls(server, 0)
 
 
 def test_what_the_kernel_refuses_is_asked_again_after_a_reload(https, pki, data):
@@ -284,7 +284,7 @@ def test_what_the_kernel_refuses_is_asked_again_after_a_reload(https, pki, data)
             with connect(https, pki) as client:
                 assert client.get("/tls/files/large.bin").body == data
         assert https.get("/tls/reload", method="POST").status == 200
-    expect_handed_over(https, 6, refusals=2)
+    expect_kernel_tls(https, 6, refusals=2)
 
 
 @pytest.mark.parametrize("program", ["performance_test", "uvhttp"])

@@ -320,12 +320,12 @@ def test_limits_of_size_and_fragments(server):
 
 def test_a_close_is_acknowledged_with_its_code(server):
     closes(server)
-    for payload, code, told in ((b"", 0, "1005 \n"), (struct.pack("!H", 1000), 1000, "1000 \n"), (struct.pack("!H", 4999) + b"why", 4999, "4999 why\n")):
+    for payload, code, seen in ((b"", 0, "1005 \n"), (struct.pack("!H", 1000), 1000, "1000 \n"), (struct.pack("!H", 4999) + b"why", 4999, "4999 why\n")):
         with Raw(server, "/default") as client:
             client.send(frame(CLOSE, payload) + frame(TEXT, b"behind"))
             client.expect_close(code)
             client.expect_end()
-        wait_close(server, told)
+        wait_close(server, seen)
 
 
 def test_the_server_closes_and_waits_for_the_response(server):
@@ -383,25 +383,25 @@ def test_a_quiet_client_is_pinged_and_then_given_up(server):
     before = server.counter("timeouts_keepalive")
     tries = 0
 
-    def answers_keep_it_alive():
+    def pongs_keep_it_alive():
         nonlocal tries
         tries += 1
         with Raw(server, "/quick") as client:
-            answered = [time.monotonic()]
+            ping_times = [time.monotonic()]
             try:
                 for _ in range(3):
                     client.expect(PING, b"")
                     client.send(frame(PONG))
-                    answered.append(time.monotonic())
+                    ping_times.append(time.monotonic())
                 client.expect(PING, b"")
                 client.expect_end()
                 return True
             except (wire.Closed, OSError):  # the machine stood still for the rest of the idle time, and no response came
-                answered.append(time.monotonic())
-                assert max(b - a for a, b in zip(answered, answered[1:])) > 1.8, answered
+                ping_times.append(time.monotonic())
+                assert max(b - a for a, b in zip(ping_times, ping_times[1:])) > 1.8, ping_times
                 return False
 
-    harness.poll(answers_keep_it_alive, seconds=60)
+    harness.poll(pongs_keep_it_alive, seconds=60)
     wait_close(server, "1006 \n")
     assert server.counter("timeouts_keepalive") == before + tries
 
@@ -428,14 +428,14 @@ def test_a_full_queue_is_seen_and_drains(server):
     with Raw(server, "/fill", receive_buffer=4096) as client:
         client.send(frame(TEXT, b"fill"))
         server.sync()
-        taken = 0
+        received = 0
         while True:
             opcode, payload, _ = client.read()
             if opcode == TEXT:
                 break
-            taken += 1
+            received += 1
         words = payload.decode().split()
-        assert int(words[0]) == taken and taken > 10
+        assert int(words[0]) == received and received > 10
         assert int(words[2]) > 0 and words[4] == "0"
 
 
@@ -531,10 +531,10 @@ def test_the_websockets_client_talks_to_the_example(serve):
 def test_many_clients_at_once(server):
     async def one(number):
         async with websockets.connect(ws_url(server, "/echo")) as client:
-            for turn in range(20):
-                await client.send(f"{number}.{turn}")
-            for turn in range(20):
-                assert await client.recv() == f"{number}.{turn}"
+            for message in range(20):
+                await client.send(f"{number}.{message}")
+            for message in range(20):
+                assert await client.recv() == f"{number}.{message}"
 
     async def all_of_them():
         await asyncio.gather(*(one(number) for number in range(100)))

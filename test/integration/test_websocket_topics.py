@@ -115,7 +115,7 @@ def test_a_publication_is_compressed_for_those_who_can_read_it(own_server):
     uncompressed = Raw(own_server, "/topic-deflate")
     say(uncompressed, b"+t")
     publisher = Raw(own_server, "/topic")
-    for turn in range(3):
+    for number in range(3):
         text = b"again and again " * 50
         say(publisher, b"!t " + text, None)
         plain.expect(TEXT, text)
@@ -214,13 +214,13 @@ def test_memory_of_publications_is_given_back(own_server):
     clients = [subscriber(own_server) for _ in range(50)]
     publisher = Raw(own_server, "/topic")
 
-    def turn(count):
+    def publish_round(count):
         for _ in range(count):
             say(publisher, b"!t " + b"x" * 10000, None)
             for client in clients:
                 client.read()
 
-    turn(20)
+    publish_round(20)
     growth = own_server.memory_growth()
-    turn(100)
+    publish_round(100)
     growth.stays_below(1 << 20)

@@ -56,12 +56,12 @@ def test_a_hundred_that_wait_do_so_at_once(serve, tmp_path):
     """At default settings: the pool finds out that its threads are blocked, and grows."""
     server = serve()
     connections = [server.connect() for _ in range(100)]
-    for turn in range(2):
-        asked = [connection.start(waits_for(tmp_path / f"go{turn}")) for connection in connections]
+    for number in range(2):
+        asked = [connection.start(waits_for(tmp_path / f"go{number}")) for connection in connections]
         poll(lambda: server.counter("work_running") == 100)
-        if turn == 0:
+        if number == 0:
             assert server.counter("work_threads") == 100, "not one more, however busy the machine is"
-        (tmp_path / f"go{turn}").touch()
+        (tmp_path / f"go{number}").touch()
         for one in asked:
             assert one.response().status == 200
     for connection in connections:

@@ -1,5 +1,5 @@
 """Owns: clients of HTTP/2 for the tests: one that keeps to the rules (on PyPI's h2), and one that sends the frames it is
-told to (on hyperframe and hpack)."""
+asked to (on hyperframe and hpack)."""
 import dataclasses
 import ssl
 import time

@@ -21,30 +21,30 @@ struct item { /* made from braces: it has no constructor */
     shared what;
     std::string name;
 };
-using answer = uvhttp::task<std::string>;
+using result = uvhttp::task<std::string>;
 
-static answer in_a_variable(uvhttp::server &server, shared file) {
+static result in_a_variable(uvhttp::server &server, shared file) {
     auto reading = server.work([file] { return file->read(); });
     std::string text = co_await reading;
     co_return text;
 }
-static answer moved(uvhttp::server &server, shared file) {
+static result moved(uvhttp::server &server, shared file) {
     auto job = [file = std::move(file)] { return file->read(); };
     auto reading = server.work(std::move(job));
     co_return co_await reading;
 }
-static answer as_arguments(uvhttp::server &server, shared file) {
+static result as_arguments(uvhttp::server &server, shared file) {
     std::string text = co_await server.work([](shared it) { return it->read(); }, file);
     text = co_await server.work([](const shared &it, std::string) { return it->read(); }, shared(file), text + text);
     co_return text;
 }
-static answer method(uvhttp::server &server, shared file) {
+static result method(uvhttp::server &server, shared file) {
     co_return co_await server.work(&document::read, file) + co_await server.work([] { return std::string(); });
 }
-static answer by_reference(uvhttp::server &server, shared file) {
+static result by_reference(uvhttp::server &server, shared file) {
     co_return co_await server.work([&file] { return file->read(); });
 }
-static answer thrown(uvhttp::server &server, shared file) {
+static result thrown(uvhttp::server &server, shared file) {
     auto throwing = server.work([file]() -> std::string { throw std::runtime_error(file->read()); });
     std::string text;
     try {
@@ -54,7 +54,7 @@ static answer thrown(uvhttp::server &server, shared file) {
     }
     co_return text;
 }
-static answer through_a_channel(uvhttp::server &, shared file) {
+static result through_a_channel(uvhttp::server &, shared file) {
     uvhttp::channel<shared> files(1);
     uvhttp::channel<item> items(1);
     co_await files.send(file);
@@ -64,15 +64,15 @@ static answer through_a_channel(uvhttp::server &, shared file) {
     auto got = co_await items.receive();
     co_return got->what->read();
 }
-static answer pass_on(shared file, std::string text) {
+static result pass_on(shared file, std::string text) {
     co_await uvhttp::sleep(std::chrono::milliseconds(0));
     co_return file ? text : "";
 }
-static answer as_parameters(uvhttp::server &, shared file) {
+static result as_parameters(uvhttp::server &, shared file) {
     co_return co_await pass_on(shared(file), file->text + "") + co_await pass_on(file, std::string());
 }
 #ifdef AWAIT_TEMPORARY
-static answer temporary(uvhttp::server &server, shared file) {
+static result temporary(uvhttp::server &server, shared file) {
     std::string text = co_await server.work([file] { return file->read(); });
     uvhttp::channel<item> items(1);
     co_await items.send({file, text});

@@ -118,7 +118,7 @@ typedef struct client {
     char control[CONTROL_MAX]; /* frames that it owes, in front of the next of its own */
     size_t control_size;
     request_t requests[REQUESTS_MAX];
-    uint32_t asked, answered;
+    uint32_t asked, responded;
     uint64_t sent_size; /* bytes, in all */
     uint64_t moved_ns;  /* it has read something, or sent its FIN */
     bool flushing;      /* what is in `out` is no op's */

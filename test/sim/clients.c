@@ -65,8 +65,8 @@ static bool is_cut(const client_t *client) {
  * come before the server looked, and not before the response to the one before it was accepted. */
 static bool is_crossed(const client_t *client) {
     if (!sim_places_are_few || client->state == FRAMES) return false;
-    if (client->answered == client->asked || stopped) return true;
-    uint64_t begin = client->requests[client->answered].begin;
+    if (client->responded == client->asked || stopped) return true;
+    uint64_t begin = client->requests[client->responded].begin;
     return begin >= sim_server_received(client->conn) && sim_server_has_looked(client->conn, begin);
 }
 
@@ -203,10 +203,10 @@ static bool awaits(client_t *client, const op_t *op) {
         case OP_PING:
         case OP_CLOSE:
         case OP_FIN: return client->out_at < client->out_size;
-        case OP_UPGRADE: return client->out_at < client->out_size || client->answered < client->asked;
+        case OP_UPGRADE: return client->out_at < client->out_size || client->responded < client->asked;
         case OP_WAIT:
             if (client->frames.topic && sim_failing) return false; /* a publication may be lost for want of memory */
-            return client->answered < client->asked || !sim_ws_quiet(client) || sim_h2_sends(client);
+            return client->responded < client->asked || !sim_ws_quiet(client) || sim_h2_sends(client);
         case OP_SETTLE: return client->out_at < client->out_size || !sim_h2_settle(client);
         case OP_PAUSE: return client->deadline_ns > sim_now_ns;
         case OP_AWAIT_CLOSE: return true;
@@ -360,8 +360,8 @@ void sim_world_wrote(uint32_t tag, uint64_t size) {
     if (tag < 0x1000 || number >> 8 >= client_count) return;
     const client_t *client = &clients[number >> 8];
     if (client->done || at >= client->asked) return;
-    uint64_t received = client->h2 ? sim_h2_received(client, at) : client->answered == at ? client->at_body : 0;
-    if (client->answered <= at && size > received + SIM_QUEUED_MAX)
+    uint64_t received = client->h2 ? sim_h2_received(client, at) : client->responded == at ? client->at_body : 0;
+    if (client->responded <= at && size > received + SIM_QUEUED_MAX)
         sim_fail("client %u: %llu bytes of the response to %x are written, and %llu were read", client->id,
                  (unsigned long long)size, tag, (unsigned long long)received);
 }

@@ -127,12 +127,12 @@ void sim_http_raw(client_t *client, const op_t *op) {
 /* --- responses --- */
 
 static request_t *expected(client_t *client) {
-    return client->answered < client->asked ? &client->requests[client->answered] : NULL;
+    return client->responded < client->asked ? &client->requests[client->responded] : NULL;
 }
 
 const request_t *sim_http_pending(const client_t *client) {
-    return client->answered < client->asked && client->requests[client->answered].sent_ns
-               ? &client->requests[client->answered]
+    return client->responded < client->asked && client->requests[client->responded].sent_ns
+               ? &client->requests[client->responded]
                : NULL;
 }
 
@@ -151,7 +151,7 @@ static void response_ended(client_t *client) {
     const request_t *request = expected(client);
     sim_trace("response", client->id, (uint64_t)client->status);
     if (client->tagged && !request->untagged) sim_access_log_expect(request->tag, client->status);
-    client->answered += client->tagged || client->answered < client->asked;
+    client->responded += client->tagged || client->responded < client->asked;
     client->head_size = 0;
     client->state = HEAD;
     if (!client->ends) return;
@@ -166,7 +166,7 @@ static bool upgraded(client_t *client, const request_t *request) {
     const char *accept = field(client, "Sec-WebSocket-Accept");
     if (!accept || strncmp(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n", 30) != 0)
         sim_fail("client %u: 101 without the right Sec-WebSocket-Accept", client->id);
-    client->answered++;
+    client->responded++;
     client->head_size = 0;
     client->state = FRAMES;
     return true;

@@ -26,7 +26,7 @@ void sim_h2_free(client_t *client) {
 
 /* In the order of the requests, so that the first one that has no response is known. */
 void sim_h2_responded(client_t *client) {
-    while (client->answered < client->asked && client->h2->streams[client->answered].done) client->answered++;
+    while (client->responded < client->asked && client->h2->streams[client->responded].done) client->responded++;
 }
 
 bool sim_h2_is_refused(const client_t *client, const request_t *request) {

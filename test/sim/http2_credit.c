@@ -210,14 +210,14 @@ void sim_h2_ping_acked(client_t *client) {
         if (counts && h2->last_id == UINT32_MAX && owed(h2) != 0)
             sim_fail("client %u: %lld bytes of credit are missing behind half a window", client->id, number(owed(h2)));
     } else if (!client->wild) {
-        sim_fail("client %u: PING is answered that was not sent", client->id);
+        sim_fail("client %u: a PONG came for a PING that was not sent", client->id);
     }
 }
 
 bool sim_h2_settle(client_t *client) {
     struct sim_h2 *h2 = client->h2;
     if (!h2) return true;
-    bool quiet = client->answered == client->asked && !sim_h2_sends(client) && client->out_at >= client->out_size;
+    bool quiet = client->responded == client->asked && !sim_h2_sends(client) && client->out_at >= client->out_size;
     if (!quiet) return false;
     switch (h2->settling) {
         case NOT_YET: ping(client, PINGED); break;

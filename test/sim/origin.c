@@ -7,7 +7,7 @@
 
 #include "kernel.h"
 
-enum { REQUEST_MAX = 2048, ROOM = 1024 };
+enum { REQUEST_MAX = 2048, HEAD_MAX = 1024 };
 
 typedef enum behaviour {
     WHOLE,
@@ -76,7 +76,7 @@ static size_t put_body(origin_t *origin, char *out, uint32_t tag, uint32_t size,
 
 static void make_response(origin_t *origin, uint32_t tag, uint32_t size) {
     bool chunked = origin->behaviour != UNTIL_CLOSE && sim_one_in(&origin->random, 2);
-    origin->out = malloc(ROOM + (size_t)size * 10);
+    origin->out = malloc(HEAD_MAX + (size_t)size * 10);
     if (!origin->out) abort();
     char *out = origin->out;
     size_t at = 0;

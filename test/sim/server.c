@@ -389,7 +389,7 @@ static void on_read(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 
 /* --- middleware that waits --- */
 
-static uvhttp_flow_t go_on(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static uvhttp_flow_t proceed(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)res, (void)user;
     return UVHTTP_NEXT;
 }
@@ -397,7 +397,7 @@ static uvhttp_flow_t go_on(uvhttp_request_t *req, uvhttp_response_t *res, void *
 static void on_wait_timer(uvhttp_timer_t *timer, void *user) {
     (void)timer;
     call_t *call = user;
-    (void)uvhttp_deferred_next(call->deferred, go_on, NULL);
+    (void)uvhttp_deferred_next(call->deferred, proceed, NULL);
     call_end(call);
 }
 

@@ -1,4 +1,4 @@
-/* Owns: what a loop's libuv watches of the simulated kernel: uv_poll on a simulated descriptor. Everything else of
+/* Owns: what a loop's libuv polls in the simulated kernel: uv_poll on a simulated descriptor. Everything else of
  * libuv is the real one, which knows real descriptors only. */
 #include <uv.h>
 

@@ -84,7 +84,7 @@ void sim_ws_message(client_t *client, const op_t *op) {
 /* While messages are on their way the server may leave a pong out (RFC 6455 section 5.5.3). */
 void sim_ws_ping(client_t *client) {
     char text[16];
-    if (client->answered == client->asked) client->frames.pongs_due = client->frames.pings_sent + 1;
+    if (client->responded == client->asked) client->frames.pongs_due = client->frames.pings_sent + 1;
     int size = snprintf(text, sizeof text, "ping %u", client->frames.pings_sent++);
     start_out(client, 64);
     client->out_size = put_frame(client, client->out, LAST | PING, text, (size_t)size);
@@ -153,7 +153,7 @@ static void publication_ended(client_t *client) {
         seen->last = (int)number;
     }
     sim_trace("publication", client->id, tag);
-    if (publisher == client->id) client->answered++;
+    if (publisher == client->id) client->responded++;
     frames->in_message = false;
     frames->message_at = 0;
 }
@@ -163,12 +163,12 @@ static void message_ended(client_t *client) {
         publication_ended(client);
         return;
     }
-    const request_t *request = &client->requests[client->answered];
+    const request_t *request = &client->requests[client->responded];
     if (client->frames.message_at != request->size)
         sim_fail("client %u: the message for %x has %llu bytes instead of %u", client->id, request->tag,
                  (unsigned long long)client->frames.message_at, request->size);
     sim_trace("message", client->id, request->size);
-    client->answered++;
+    client->responded++;
     client->frames.in_message = false;
     client->frames.message_at = 0;
 }
@@ -197,7 +197,7 @@ static void head_ended(client_t *client) {
     if (control && (frames->left > 125 || !frames->last)) sim_fail("client %u: a long control frame", client->id);
     if (data && (frames->opcode == CONTINUATION) != frames->in_message)
         sim_fail("client %u: a frame in the wrong place of a message", client->id);
-    if (data && client->answered == client->asked && !frames->topic)
+    if (data && client->responded == client->asked && !frames->topic)
         sim_fail("client %u: a message that nobody has asked for", client->id);
     if (data) frames->in_message = true;
     if (frames->left == 0) frame_ended(client);
@@ -221,7 +221,7 @@ static void take_payload(client_t *client, const char *data, size_t size) {
     }
     for (; frames->topic && size > 0 && frames->message_at < 8; data++, size--)
         frames->publication[frames->message_at++] = *data;
-    uint32_t tag = frames->topic ? sim_get32(frames->publication) : client->requests[client->answered].tag;
+    uint32_t tag = frames->topic ? sim_get32(frames->publication) : client->requests[client->responded].tag;
     uint64_t at = frames->message_at - (frames->topic ? 8 : 0);
     size_t wrong = size > 0 ? sim_mismatch(data, tag, at, size) : size;
     if (wrong < size)

@@ -19,7 +19,7 @@ SOURCE = """int main(int count, char **words) {
 
 
 class CoverageTest(unittest.TestCase):
-    def test_a_branch_that_was_not_taken_is_missed(self):
+    def test_a_branch_that_was_not_executed_is_missed(self):
         with tempfile.TemporaryDirectory() as directory, mock.patch.object(coverage, "ROOT", pathlib.Path(directory).resolve()):
             source = coverage.ROOT / "src/base/uri.c"
             build = coverage.ROOT / "build"

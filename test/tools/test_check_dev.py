@@ -80,7 +80,7 @@ class SetupTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("could not install: pkg-config", done.stderr)
 
-    def test_another_system_is_told_the_packages(self):
+    def test_another_system_gets_the_list_of_packages(self):
         (self.place / "programs" / "dpkg-query").unlink()
         done = self.dev("build")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -196,7 +196,7 @@ class Torture:
 
     def end(self, statuses=(0,)):
         """Stops it: the exit status, nothing that was allocated is left, and no report of a sanitizer."""
-        if not self.server.told_to_stop:
+        if not self.server.stop_requested:
             self.server.close_control()
             self.server.signal()
         status = self.server.wait(10)

@@ -63,7 +63,7 @@ int users_read(const char *path, uvhttp_credential_t *users, size_t max, char *w
     }
     int count = -1;
     if (fstat(fileno(in), &info) == 0 && S_ISREG(info.st_mode) && (info.st_mode & S_IROTH))
-        snprintf(why, size, "%s: everybody on this machine can read it: chmod o-r %s", path, path);
+        snprintf(why, size, "%s: every user of this machine can read it: chmod o-r %s", path, path);
     else
         count = read_lines(in, path, users, max, why, size);
     fclose(in);

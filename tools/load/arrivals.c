@@ -21,7 +21,7 @@ static void set_poisson(load_arrivals_t *arrivals) {
     arrivals->next_ns = arrivals->start_ns + (uint64_t)arrivals->elapsed_ns;
 }
 
-/* Requests are evenly spaced, or a Poisson process, in the number that is due; the stages turn that into time. */
+/* Requests are evenly spaced, or a Poisson process, in the number that is due; the stages convert that to time. */
 static void set_staged(load_arrivals_t *arrivals) {
     if (arrivals->is_poisson)
         arrivals->position += next_exponential(arrivals) * arrivals->shares;

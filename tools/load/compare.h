@@ -14,8 +14,8 @@ typedef struct load_ratio {
     bool has_interval; /* there are enough samples */
 } load_ratio_t;
 
-/* The logarithms are compared by Welch's test, and samples that follow their neighbours count for less. Values that are
- * not positive are left out. */
+/* The logarithms are compared by Welch's test, and correlated samples count for less. Values that are not positive are
+ * left out. */
 load_ratio_t load_ratio_of(const double *a, size_t a_count, const double *b, size_t b_count);
 
 /* Prints the comparison. Returns LOAD_OK, LOAD_MISSED (with a threshold: b is worse), LOAD_UNSTABLE (with a threshold:

@@ -1,4 +1,4 @@
-/* Owns: one connection: connects, sends, reads and checks answers, and starts again. May include: base, io, obs, http1.
+/* Owns: one connection: connects, sends, reads and checks responses, and reconnects. May include: base, io, obs, http1.
  */
 #include <string.h>
 
@@ -160,7 +160,7 @@ void load_conn_send_due(load_conn_t *conn, uint64_t due_ns) {
     load_conn_begin(conn);
 }
 
-/* --- answers --- */
+/* --- responses --- */
 
 /* Of which it is seen whether the server has warmed up. One thread writes, another reads. */
 static void record_warming(load_thread_t *thread, uint64_t latency_ns) {

@@ -18,7 +18,7 @@ enum {
 
 #define HIGHEST_NS UINT64_C(86400000000000) /* a day */
 
-/* What a bucket's values are taken for: the same as uvhttp__histogram_percentile says. */
+/* The value that stands for those of a bucket, as in uvhttp__histogram_percentile. */
 static uint64_t value_of(const uvhttp__histogram_t *histogram, unsigned bucket) {
     uint64_t low = uvhttp__histogram_low(bucket), value = low + (uvhttp__histogram_high(bucket) - low + 1) / 2;
     uint64_t min = uvhttp__histogram_min(histogram), max = uvhttp__histogram_max(histogram);

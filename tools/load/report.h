@@ -1,4 +1,5 @@
-/* Owns: how a result is told: text like wrk's, and JSON with all that was counted. May include: base, io, obs. */
+/* Owns: the reports of a result: text like wrk's, and JSON with everything that was counted. May include: base, io,
+ * obs. */
 #ifndef UVHTTP_TOOLS_LOAD_REPORT_H
 #define UVHTTP_TOOLS_LOAD_REPORT_H
 

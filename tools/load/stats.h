@@ -41,15 +41,15 @@ typedef struct load_stats {
                                   * the moment that it was due */
     uvhttp__histogram_t service; /* ns, open loop: from the flush, which hides what waited before */
     uvhttp__histogram_t connect; /* ns, from the attempt to the connection; of the whole run */
-    uvhttp__histogram_t rates;   /* answers per second of a thread, a sample each 100 ms */
-    uint64_t requests;           /* answers that the histogram of latencies holds */
+    uvhttp__histogram_t rates;   /* responses per second of a thread, a sample each 100 ms */
+    uint64_t requests;           /* responses in the histogram of latencies */
     uint64_t responses;          /* that came within the window: the throughput */
     uint64_t bytes;              /* received within the window */
     uint64_t timeouts_included;  /* of `requests`: that have no response and count with the time that they waited */
     uint64_t pending;     /* under way when the window closed; open loop: never got a response, which is an error too */
     uint64_t connections; /* opened in the whole run */
     uint64_t responses_total;                           /* of the whole run, within the window or not */
-    uint64_t statuses[600];                             /* answers within the window by status */
+    uint64_t statuses[600];                             /* responses within the window by status */
     uint64_t errors[LOAD_ERROR_KINDS];                  /* of the whole run */
     _Atomic uint64_t error_total;                       /* of all kinds; the sampler reads it meanwhile */
     char examples[LOAD_ERROR_KINDS][LOAD_EXAMPLE_SIZE]; /* the first of each kind */

@@ -22,8 +22,8 @@ typedef struct load_steady {
     double apart;                                 /* of the greater mean; 1 as long as nobody knows */
 } load_steady_t;
 
-/* Takes another slice, as totals since the beginning: answers, and the sum of their latencies. Returns whether the
- * newest LOAD_STEADY_SLICES are steady; there have to be so many, and responses in both halves of them. */
+/* Takes another slice, as totals since the start: responses, and the sum of their latencies. Returns whether the newest
+ * LOAD_STEADY_SLICES are steady; there have to be so many, and responses in both halves of them. */
 bool load_steady_add(load_steady_t *steady, uint64_t responses, uint64_t latency_ns);
 
 /* What --warmup auto has decided. */

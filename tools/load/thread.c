@@ -256,7 +256,7 @@ static void set_window(load_thread_t *thread, uint64_t start_ns) {
         begin_window(thread);
 }
 
-/* No answer counts before the server is steady. */
+/* No response counts before the server is steady. */
 static void await_steady(load_thread_t *thread) {
     thread->stats.start_ns = thread->stats.end_ns = UINT64_MAX;
     thread->warming = true;

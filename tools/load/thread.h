@@ -51,7 +51,7 @@ struct load_conn {
     uvhttp__stream_t stream;
     load_thread_t *thread;
     load_conn_state_t state;
-    uvhttp__timer_t timer;  /* connecting, answer, thinking, or the pause before the next attempt */
+    uvhttp__timer_t timer;  /* connecting, response, think time, or the pause before the next attempt */
     uvhttp__timer_t tick;   /* slow clients */
     uvhttp__list_t free;    /* open loop: in worker->free while it could take a request */
     load_flight_t *flights; /* worker->slot_count of them; a request's is at its number modulo that */
@@ -101,7 +101,7 @@ struct load_thread {
     uint32_t failed;     /* attempts to connect that have failed since one went well */
     uint64_t in_flight;  /* requests */
     uint64_t quota;      /* requests that may still be sent; UINT64_MAX: no limit */
-    uint64_t to_respond; /* --requests: answers, or failures, still missing */
+    uint64_t to_respond; /* --requests: responses, or failures, still missing */
     size_t next_request;
     load_conn_t **sent; /* connections that have sent in this iteration */
     uint32_t sent_count;
@@ -150,7 +150,7 @@ void load_run_deinit(load_run_t *run);
 
 /* The first attempt of a connection has ended, well or not. */
 void load_thread_tried(load_thread_t *thread);
-/* Answers, or failures in their place; the run may end with them. */
+/* Counts responses, or failures in their place; the run may end with them. */
 void load_thread_responded(load_thread_t *thread, uint64_t n);
 /* An attempt to connect has failed, or gone well. */
 void load_thread_connected(load_thread_t *thread, bool well);

@@ -104,7 +104,7 @@ static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
     }
     if (!tls->open) handshake(tls, conn);
     if (tls->open) receive(tls, conn);
-    if (in_use(conn)) (void)flush(tls, stream); /* answers to key updates */
+    if (in_use(conn)) (void)flush(tls, stream); /* replies to key updates */
     return size;
 }
 

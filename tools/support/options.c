@@ -256,8 +256,8 @@ static bool take_from_table(const options_t *options, const argument_t *argument
     return false;
 }
 
-/* Everything but the fields, whose turn comes behind the file and the environment: they and their values are left in
- * argv, from its first element on. Returns the name of the file. */
+/* Parses all options except configuration fields, which apply after the file and the environment. Those and their
+ * values are left in argv, from its first element on. Returns the name of the file. */
 static const char *parse_own(const options_t *options, char **argv) {
     const char *file = NULL;
     char **left = argv;

@@ -78,7 +78,7 @@ def _set(args: argparse.Namespace) -> int:
     records = _session_records(args)
     void = sorted({r.test_scenario.name for r in records if r.status == VOID})
     if void:
-        raise BenchError(f"{', '.join(void)}: void runs are not kept: fix what the checks say, and run again")
+        raise BenchError(f"{', '.join(void)}: discarded runs are not kept: fix what the checks say, and run again")
     standard.refuse(records)
     unstable = sorted({r.test_scenario.name for r in records if r.status == UNSTABLE})
     if unstable and not args.allow_unstable:
@@ -178,7 +178,7 @@ def _check(args: argparse.Namespace) -> int:
         raise UsageError(f"{path}: is this run: uvhttp-bench run first, or baseline check --run")
     void = sorted({r.test_scenario.name for r in records if r.status == VOID})
     if void or not records:
-        raise BenchError(f"{', '.join(void)}: void runs are not judged: fix what the checks say, and run again")
+        raise BenchError(f"{', '.join(void)}: discarded runs are not judged: fix what the checks say, and run again")
     standard.refuse([*baseline, *records])
     found = regression.judge(baseline, records)
     code = regression.exit_code(found, args.fail_on)

@@ -159,7 +159,7 @@ def run(args: argparse.Namespace) -> int:
         verdicts: list[Verdict] = []
         left: list[rounds.NotJudged] = []
         figures: dict[str, list[Round]] = {}
-        restless = 0
+        noisy = 0
         comparing = Comparing(args, made, store, steps, threshold)
         for scenario in scenarios:
             plans = own or _plans(args, scenario, built, limit, name)
@@ -170,7 +170,7 @@ def run(args: argparse.Namespace) -> int:
                 left.append(rounds.NotJudged(scenario.name, "", str(why)))
                 continue
             figures[scenario.name] = [measured.round for measured in done]
-            restless += sum(measured.restless for measured in done)
+            noisy += sum(measured.restless for measured in done)
             verdicts.append(verdict.judge(scenario.name, verdict.CPU, figures[scenario.name], threshold))
             if runs:
                 more, not_judged = rounds.judge(scenario.name, runs, (verdict.THROUGHPUT, verdict.LATENCY), threshold)
@@ -184,7 +184,7 @@ def run(args: argparse.Namespace) -> int:
         "verdicts": verdicts,
         "not_judged": left,
         "cpu": figures,
-        "restless": restless,
+        "restless": noisy,
     }
     if args.cmd:
         said = own_servers.sentences(verdicts, *names)
@@ -194,7 +194,7 @@ def run(args: argparse.Namespace) -> int:
         if args.format != "json":
             print("\n".join(f"- {line}" if args.format == "md" else line for line in said), end="\n\n")
     codec.write_text(repository.BUILD / "bench" / "compare" / f"{name}.json", codec.dump(data))
-    show(args.format, verdicts, left, data, restless)
+    show(args.format, verdicts, left, data, noisy)
     return exit_code(verdicts, args.fail_on if threshold is None else "warn")
 
 
@@ -206,7 +206,7 @@ def exit_code(verdicts: Sequence[Verdict], fail_on: str) -> int:
     return UNSTABLE if not cpu or any(v.verdict == verdict.INCONCLUSIVE for v in cpu) else FINE
 
 
-def show(form: str, verdicts: Sequence[Verdict], left: Sequence[rounds.NotJudged], data: object, restless: int = 0) -> None:
+def show(form: str, verdicts: Sequence[Verdict], left: Sequence[rounds.NotJudged], data: object, noisy: int = 0) -> None:
     n = tables.number
     heads = (
         "scenario", "figure", "A", "B", "B/A", "95 % interval", "p (Holm)", "noise %", "rounds", "difference", "verdict"
@@ -220,6 +220,6 @@ def show(form: str, verdicts: Sequence[Verdict], left: Sequence[rounds.NotJudged
         for v in verdicts
     ]  # fmt: skip
     notes = [f"{x.scenario} {x.metric}: not judged: {x.why}" for x in left]
-    if restless:
-        notes.append(f"During {restless} rounds the machine was noisy.")
+    if noisy:
+        notes.append(f"During {noisy} rounds the machine was noisy.")
     tables.show(form, heads, rows, data, notes)

@@ -107,7 +107,7 @@ def _run(args: argparse.Namespace, several: fanned.Fanned | None) -> int:
             plans[load.name] = measure.plan_for(target, load, cpus, limit, "run", name, args.warm_up)
         return plans[load.name]
 
-    for planned in todo:  # what is missing is said before anything has taken time
+    for planned in todo:  # what is missing is reported before anything takes time
         plan_of(planned.scenario)
     kept: list[Record] = []
     with database.opened(args.database) as store, Steps(sum(planned.repeats for planned in todo)) as steps:

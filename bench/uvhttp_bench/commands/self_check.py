@@ -16,7 +16,7 @@ from uvhttp_bench.scenarios import catalog
 from uvhttp_bench.self_check import Checker, Options, schedule
 from uvhttp_bench.targets.base import workspace
 
-HELP = "can compare be believed: a build beside itself, and beside itself slowed by a known part"
+HELP = "can compare be trusted: a build compared with itself, and with itself slowed by a known part"
 DETECTED_MIN = 0.9  # of the slowed ones
 
 
@@ -47,7 +47,7 @@ def _options(args: argparse.Namespace) -> Options:
             raise UsageError(f"--{name} {getattr(args, name):g}: allowed is above 0 up to {limit}")
     scenarios = catalog.choose([args.scenario])
     if len(scenarios) != 1 or scenarios[0].scheme != "http" or scenarios[0].pipeline != 1:
-        raise UsageError(f"--scenario {args.scenario}: one of plain HTTP, an answer for each request")
+        raise UsageError(f"--scenario {args.scenario}: one of plain HTTP, without pipelining")
     return Options(
         scenario=scenarios[0],
         program=args.server.resolve() if args.server else None,
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         check = checker.begin()
         try:
             for number, slowed in enumerate(todo, 1):
-                what = "beside itself" + (f" {options.slower_percent:g} % slower" if slowed else "")
+                what = "with itself" + (f" {options.slower_percent:g} % slower" if slowed else "")
                 steps.begin(f"{number}/{len(todo)} {what}")
                 done = checker.compare(check, slowed)
                 check = replace(check, comparisons=(*check.comparisons, done))

@@ -9,7 +9,7 @@ from uvhttp_bench.loads.base import allow_many_files
 from uvhttp_bench.output import tables
 from uvhttp_bench.targets.uvhttp import Uvhttp
 
-HELP = "is this machine fit to measure on: each point, what it means, how to mend it"
+HELP = "is this machine fit to measure on: each point, what it means, how to fix it"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         points.append(
             environment.Point("server's options", state, options.detail, "the standard's configuration has both", fix)
         )
-    heads = ("point", "state", "value", "what it means", "how to mend it")
+    heads = ("point", "state", "value", "what it means", "how to fix it")
     rows = [(p.name, p.state, p.value, p.meaning, p.fix) for p in points]
     notes = [
         f"{captured.os}, {captured.kernel}, {captured.cpu}, {captured.cores} cores, {captured.memory}, "

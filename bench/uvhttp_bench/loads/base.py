@@ -1,4 +1,4 @@
-"""Owns: what a load tool is asked and what it answers; running it pinned, with its CPU time."""
+"""Owns: the job of a load tool and its outcome; running it pinned, with its CPU time."""
 
 import os
 import resource

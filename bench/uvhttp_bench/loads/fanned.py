@@ -38,7 +38,7 @@ class Part:
 
 
 class Bound(UvhttpLoad):
-    """Ends with its worker, and may load the machine that it is told to."""
+    """Ends with its worker, and may load another machine."""
 
     def __init__(self, remote: bool) -> None:
         self._remote = remote
@@ -192,7 +192,7 @@ class Fanned(UvhttpLoad):
         if self._advertised:  # the busiest says whether it was the bottleneck
             cpu = max(outcome.cpu_seconds / outcome.wall_seconds for outcome in outcomes) * wall * len(job.cpus)
         elif time.monotonic() - began > wall + GRACE_SECONDS:
-            raise BenchError("the workers took too long to answer")
+            raise BenchError("the workers took too long to respond")
         raw = "".join(outcome.raw for outcome in outcomes)
         return Outcome(
             merged(outcomes), raw, outcomes[0].command, cpu, wall, True, outcomes[0].request_bytes, outcomes[0].response_bytes, checks=generators(jobs, outcomes),

@@ -64,18 +64,18 @@ class Log:
 def verify(results: Results, workload: Workload, response: Response, connections: int) -> None:
     """A figure is only as good as the responses behind it."""
     if response.bytes_total is None:
-        raise Void("its answers say no length")
+        raise Void("its responses have no known length")
     if results.total_requests == 0:
         raise Void("no request came to an end")
     if results.errors.total:
-        raise Void(f"{results.errors.total} errors, {results.errors.status} of them answers of another status")
+        raise Void(f"{results.errors.total} errors, {results.errors.status} of them responses with another status")
     # The count grows by digits, which its Content-Length counts too.
     slack = COUNT_DIGITS_MAX + 1 if workload.name == "count" else 0
     low = results.total_requests * (response.bytes_total - slack)
     high = (results.total_requests + connections) * (response.bytes_total + slack)
     if not low <= results.bytes_received <= high:
         raise Void(
-            f"{results.bytes_received} bytes are not {results.total_requests} answers of {response.bytes_total} bytes"
+            f"{results.bytes_received} bytes are not {results.total_requests} responses of {response.bytes_total} bytes"
         )
     if (results.latency_avg_ms or 0) < 1000 * workload.wait_seconds * 0.99:
         raise Void(f"mean latency {results.latency_avg_ms:.1f} ms is below the wait itself")
@@ -97,8 +97,7 @@ def descriptors(pid: int) -> int:
 
 
 def settle(running: Running, idle: int, seconds_max: float = SETTLE_SECONDS_MAX) -> None:
-    """Waits until the server has let go of the connections of the load before: what it still owes them, and the limit that
-    they count against, would be in the figures of the next."""
+    """Waits until the server has closed the connections of the previous load: its pending responses, and the connections that count against a limit, would affect the next figures."""
     deadline = time.monotonic() + seconds_max
     while running.alive() and descriptors(running.pid) > idle + IDLE_SLACK and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -124,7 +123,7 @@ def measure_route(
             log.skipped.append(line)
         return
     if response.status != 200 or not re.fullmatch(workload.body_pattern, response.body.decode("latin-1")):
-        raise Void(f"{contender.name} {path} answers {response.status} {response.body[:40]!r}")
+        raise Void(f"{contender.name} {path} responds {response.status} {response.body[:40]!r}")
     if contender.warmup_seconds > 0:
         Wrk().run(_job(plan, running, path, contender.warmup_seconds))
         settle(running, idle)

@@ -47,13 +47,13 @@ def parse(text: str) -> Results:
             raise BenchError(f"uvhttp-load speaks {schema}; this program knows uvhttp-load/1: build both from one tree")
         results, latency = found["results"], found["latency"]
         histogram = Histogram.of((middle_us(int(low)), int(count)) for low, count in latency["buckets"])
-        answers = int(results["answers"])
+        responses = int(results["answers"])
         errors = _errors({name: int(count) for name, count in results["errors"].items() if name != "total"})
         rates = found.get("rate_samples", {})
         return Results(
-            total_requests=answers,
+            total_requests=responses,
             requests_per_second=float(results["requests_per_second"]),
-            latency_avg_ms=float(latency["mean"]) / NS_PER_MS if answers else None,
+            latency_avg_ms=float(latency["mean"]) / NS_PER_MS if responses else None,
             latency_p50_ms=histogram.percentile_ms(50),
             latency_p95_ms=histogram.percentile_ms(95),
             latency_p99_ms=histogram.percentile_ms(99),
@@ -64,7 +64,7 @@ def parse(text: str) -> Results:
             seconds=float(results["elapsed_s"]),
             bytes_received=int(results["bytes"]),
             errors=errors,
-            error_rate=errors.total / max(1, answers + errors.total),
+            error_rate=errors.total / max(1, responses + errors.total),
             rate_samples_mean=float(rates["mean"]) if rates else None,
             rate_samples_stdev=float(rates["stdev"]) if rates else None,
             histogram=histogram,

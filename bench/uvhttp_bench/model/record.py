@@ -89,8 +89,8 @@ class Errors:
     read: int = 0
     write: int = 0
     timeout: int = 0
-    status: int = 0  # answers that are not what was expected
-    body: int = 0  # answers of another length or content
+    status: int = 0  # responses with an unexpected status
+    body: int = 0  # responses of another length or content
 
     @property
     def total(self) -> int:

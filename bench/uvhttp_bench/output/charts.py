@@ -20,7 +20,7 @@ SAMPLES_MIN = 100  # of a curve
 FIRST = 1 / (1 - 0.1)  # P10: before it a curve falls to the fastest request of all, which says nothing
 CURVES_MAX = 8
 DOT = 3.0
-TICK_ROOM = 30.0  # between two numbers of an axis
+TICK_GAP = 30.0  # between two numbers of an axis
 
 STYLE = """<style>
 .c{--page:#ffffff;--ink:#1f2328;--quiet:#59636e;--line:#d1d9e0;--less:#b35900;--tie:#818b98;--more:#0969da;
@@ -133,7 +133,7 @@ def _panel(panel: Panel, scale: _Scale, x0: float, x1: float, y: float) -> str:
         y += TITLE
     bottom = y + ROW * len(panel.rows)
     for tick in RATIO_TICKS:
-        if scale.low <= tick <= scale.high and abs(scale(tick) - scale(1)) > TICK_ROOM:
+        if scale.low <= tick <= scale.high and abs(scale(tick) - scale(1)) > TICK_GAP:
             body += _line(scale(tick), y, scale(tick), bottom)
     body += _line(scale(1), y, scale(1), bottom, "one")
     for place, row in enumerate(panel.rows):
@@ -155,7 +155,7 @@ def _ratio_axis(scale: _Scale, y: float) -> str:
     used = [scale(1)]
     body = _text(scale(1), y + 15, "1", "q", "middle")
     for tick in RATIO_TICKS:
-        if scale.low <= tick <= scale.high and all(abs(scale(tick) - place) > TICK_ROOM for place in used):
+        if scale.low <= tick <= scale.high and all(abs(scale(tick) - place) > TICK_GAP for place in used):
             used.append(scale(tick))
             body += _text(scale(tick), y + 15, f"{tick:g}", "q", "middle")
     return body
@@ -255,7 +255,7 @@ def _curve(histogram: Histogram) -> list[tuple[float, float]]:
 
 
 def percentiles(histograms: Mapping[str, Histogram]) -> str:
-    """The percentile spectrum: latency against "one in so many takes longer", so that the tail has as much room as the middle."""
+    """The percentile spectrum: latency against "one in so many takes longer", so that the tail has as much space as the middle."""
     curves = {name: _curve(h) for name, h in list(histograms.items()) if h.count >= SAMPLES_MIN}
     curves = {name: points for name, points in curves.items() if points}
     curves = dict(list(curves.items())[:CURVES_MAX])

@@ -49,8 +49,8 @@ def _how(check: SelfCheck) -> list[str]:
 
 
 def notes(check: SelfCheck) -> list[str]:
-    restless = sum(c.restless for c in check.comparisons)
+    noisy = sum(c.restless for c in check.comparisons)
     lines = _how(check)
-    if restless:
-        lines.append(f"During {restless} {'rounds' if check.together else 'runs'} the machine was noisy.")
+    if noisy:
+        lines.append(f"During {noisy} {'rounds' if check.together else 'runs'} the machine was noisy.")
     return lines

@@ -210,7 +210,7 @@ def under_each(scenarios: Sequence[Scenario], asked: Sequence[str]) -> list[Scen
     return [under(scenario, name) for scenario in scenarios for name in asked] if asked else list(scenarios)
 
 
-# A body of more than a few packets is what pacing delays; an answer of one or two costs the same with any (docs/internals/decisions.md).
+# A body of more than a few packets is what pacing delays; a response of one or two costs the same with any (docs/internals/decisions.md).
 PACED_BYTES_MIN = 64 * KB
 
 

@@ -39,7 +39,7 @@ def best_split(values: Sequence[float], least: int = SEGMENT_MIN) -> tuple[float
 def change_points(
     values: Sequence[float], least: int = SEGMENT_MIN, shuffles: int = SHUFFLES, significance: float = SIGNIFICANCE
 ) -> list[int]:
-    """Indexes at which a new level begins, ascending. The seed is fixed: the same series gives the same answer."""
+    """Indexes at which a new level begins, ascending. The seed is fixed: the same series gives the same result."""
     found: list[int] = []
     source = random.Random(1)
     parts = [(0, len(values))]

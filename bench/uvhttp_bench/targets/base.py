@@ -1,7 +1,4 @@
-"""Owns: what a server under test is, starting it pinned, knowing when it answers, and ending it.
-
-No port is guessed: two are taken from the kernel, and a server that finds them taken is an error that says so. Nothing is
-slept for: readiness is a response."""
+"""Owns: a server under test: starting it pinned, waiting until it responds, and ending it. No port is guessed: the kernel chooses two, and a server that finds them in use is an error that says so. Nothing sleeps: readiness is a response."""
 
 import contextlib
 import os
@@ -244,9 +241,9 @@ def ask_scenario(running: Running, scenario: Scenario) -> Response:
 
 
 def probe(running: Running, scenario: Scenario, name: str) -> Response:
-    """One answer, as it arrives."""
+    """One response, as it arrives."""
     try:
         return ask_scenario(running, scenario)
     except (OSError, HTTPException) as error:
         why = str(error) or type(error).__name__
-        raise BenchError(f"{name} does not answer {scenario.method} {scenario.path}: {why}") from error
+        raise BenchError(f"{name} does not respond to {scenario.method} {scenario.path}: {why}") from error

@@ -16,7 +16,7 @@ class H2o(Peer):
     kinds = frozenset({HELLO, LARGE, STATIC})
     schemes = frozenset({"http", "https"})
     http2_schemes = schemes
-    note = "answers / and 100 KB from files"
+    note = "serves / and 100 KB from files"
 
     def found(self) -> bool:
         return program("h2o") is not None

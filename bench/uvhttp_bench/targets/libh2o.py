@@ -1,4 +1,4 @@
-"""Owns: libh2o with a handler that answers from memory, one thread: the program h2o can only answer with a file."""
+"""Owns: libh2o with a handler that responds from memory, one thread: the program h2o can only respond with a file."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -23,7 +23,7 @@ class Lighttpd(Peer):
     package = "lighttpd lighttpd-mod-openssl"
     pipelines = True
     kinds = frozenset({HELLO, LARGE, STATIC})
-    note = "answers / and 100 KB from files"
+    note = "serves / and 100 KB from files"
 
     def __init__(self) -> None:
         if MODULE.exists():

@@ -1,4 +1,4 @@
-"""Owns: the bare loops of bench/limits: a canned answer, or a file, for each empty line. Not servers, but the floor for
+"""Owns: the bare loops of bench/limits: a canned response, or a file, for each empty line. Not servers, but the floor for
 one."""
 
 from collections.abc import Sequence

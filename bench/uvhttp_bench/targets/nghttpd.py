@@ -14,7 +14,7 @@ class Nghttpd(Peer):
     kinds = frozenset({HELLO, STATIC})
     schemes: frozenset[str] = frozenset()
     http2_schemes = frozenset({"http", "https"})
-    note = "answers / from a file, which it keeps open"
+    note = "serves / from a file, which it keeps open"
 
     def found(self) -> bool:
         return program("nghttpd") is not None

@@ -15,7 +15,7 @@ class Nginx(Peer):
     kinds = frozenset({HELLO, LARGE, STATIC})
     schemes = frozenset({"http", "https"})
     http2_schemes = schemes
-    note = "answers / with return 200, and 100 KB from a file"
+    note = "serves / with return 200, and 100 KB from a file"
 
     def found(self) -> bool:
         return program("nginx") is not None

@@ -1,4 +1,4 @@
-"""Owns: what the servers of others have in common: how they are found, compiled and told what to serve. Each has a module
+"""Owns: what the servers of others have in common: how they are found, compiled and configured. Each has a module
 of a page here, and its source or configuration in bench/peers/."""
 
 import contextlib
@@ -27,13 +27,13 @@ def kind_of(path: str) -> str:
 
 
 class Peer(ABC):
-    """One thread where the server lets itself be told so; everything off that performance_test does not do."""
+    """One thread where the server can be configured so; everything off that performance_test does not do."""
 
     name: str
     package: str  # Debian's, named when it is missing
     kinds: frozenset[str]
     schemes = frozenset({"http"})
-    pipelines = False  # it answers requests that come in one piece, in order
+    pipelines = False  # it responds in order to requests that arrive together
     http2_schemes: frozenset[str] = frozenset()  # where it speaks HTTP/2
     start_seconds = 15.0
     warmup_seconds = 1.0

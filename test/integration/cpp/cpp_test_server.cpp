@@ -151,7 +151,7 @@ static task<response> read_body(request &req) {
 
 static std::chrono::milliseconds limit(request &req) {
     long ms = number(req, "limit", -1);
-    return ms < 0 ? uvhttp::forever : std::chrono::milliseconds(ms);
+    return ms < 0 ? uvhttp::never : std::chrono::milliseconds(ms);
 }
 
 /* The ends of a pipe, or of a pair of sockets. */
@@ -223,10 +223,10 @@ static task<response> ask_other(request &req) {
     tracker alive;
     std::string url(req.query_param("url").value_or("")), sent(req.body());
     const uvhttp_client_header_t headers[] = {{"X-Name", "n"}};
-    auto answer = co_await uvhttp::fetch(
+    auto found = co_await uvhttp::fetch(
         {.url = url.c_str(), .method = "POST", .headers = headers, .body = sent, .timeout = limit(req)});
-    std::string text = std::to_string(answer.status()) + " ";
-    text.append(answer.header("content-type").value_or("-")).append(" ").append(answer.body());
+    std::string text = std::to_string(found.status()) + " ";
+    text.append(found.header("content-type").value_or("-")).append(" ").append(found.body());
     co_return uvhttp::text(200, std::move(text));
 }
 
@@ -383,8 +383,8 @@ static task<response> ask_self(request &req) {
     tracker alive;
     std::string url("http://");
     url.append(req.query_param("at").value_or("")).append("/wait?ms=0");
-    auto answer = co_await uvhttp::fetch({.url = url.c_str(), .timeout = 5000ms});
-    co_return uvhttp::text(answer.status(), answer.body());
+    auto found = co_await uvhttp::fetch({.url = url.c_str(), .timeout = 5000ms});
+    co_return uvhttp::text(found.status(), found.body());
 }
 
 static void add_waits(uvhttp::server &server) {
@@ -399,8 +399,8 @@ static void add_waits(uvhttp::server &server) {
 
 static void add_throwing(uvhttp::server &server) {
     server.get("/throw/sync", [](request &) -> response { throw std::runtime_error("sync"); });
-    server.get("/throw/reply", [](request &, reply &answer) {
-        answer.header("X-Kept", "yes").text(200, "half");
+    server.get("/throw/reply", [](request &, reply &res) {
+        res.header("X-Kept", "yes").text(200, "half");
         throw 5;
     });
     server.get("/throw/begin", [](request &) -> task<response> {
@@ -435,28 +435,27 @@ static void add_responses(uvhttp::server &server) {
         return uvhttp::response(200, "text/plain", text);
     });
     server.any("/echo", [](request &req) { return uvhttp::response(200, "text/plain", req.body()); });
-    server.get("/reply",
-               [](request &req, reply &answer) { answer.header("X-Host", "h").send(201, "a/b", req.path()); });
+    server.get("/reply", [](request &req, reply &res) { res.header("X-Host", "h").send(201, "a/b", req.path()); });
     server.get("/empty", [](request &) { return uvhttp::empty(204); });
-    server.get("/hints", [](request &, reply &answer) {
-        answer.interim(103, {{"Link", "</a.css>"}, {"Link", "</b.css>"}});
-        uvhttp::deferred later = answer.defer();
+    server.get("/hints", [](request &, reply &res) {
+        res.interim(103, {{"Link", "</a.css>"}, {"Link", "</b.css>"}});
+        uvhttp::deferred later = res.defer();
         if (later.interim(102) != UVHTTP_OK || later.text(200, "hinted") != UVHTTP_OK) std::abort();
     });
-    server.get("/redirect", [](request &, reply &answer) { answer.redirect(303, "/hello"); });
+    server.get("/redirect", [](request &, reply &res) { res.redirect(303, "/hello"); });
     server.get("/nothing", [](request &) { return response(); });
     server.get("/nothing/later", [](request &) -> task<response> {
         co_await uvhttp::sleep(1ms);
         co_return response();
     });
-    server.get("/later", [](request &, reply &answer) {
-        std::thread([later = answer.defer()] {
+    server.get("/later", [](request &, reply &res) {
+        std::thread([later = res.defer()] {
             auto copy = later;
             copy.header("X-Thread", "yes");
             copy.send(200, "text/plain", "from a thread");
         }).detach();
     });
-    server.get("/dropped", [](request &, reply &answer) { (void)uvhttp::deferred(answer.defer()); });
+    server.get("/dropped", [](request &, reply &res) { (void)uvhttp::deferred(res.defer()); });
     server.get("/move", [text = std::make_unique<std::string>("moved into its lambda")](request &) {
         return uvhttp::text(200, *text);
     });
@@ -528,14 +527,14 @@ int main(int argc, char **argv) try {
         long ms = number(req, "ms", 0);
         auto own = std::make_unique<int>(0);
         co_await server.work([ms] { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); });
-        int answer = co_await server.work([](std::unique_ptr<int> it) { return *it += 42; }, std::move(own));
+        int number = co_await server.work([](std::unique_ptr<int> it) { return *it += 42; }, std::move(own));
         std::string thrown;
         try {
             co_await server.work([] { throw std::runtime_error("thrown by a worker"); });
         } catch (const std::runtime_error &error) {
             thrown = error.what();
         }
-        co_return uvhttp::text(200, std::to_string(answer) + " " + thrown);
+        co_return uvhttp::text(200, std::to_string(number) + " " + thrown);
     });
     server.get("/kept/descriptors", keep_descriptors);
     server.get("/kept/refused", keep_refused);

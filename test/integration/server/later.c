@@ -37,7 +37,7 @@ static void count_release(void *arg) {
 }
 
 static void count(later_t *later, int status) {
-    atomic_uint *counter = status == 0                  ? &later->counts.answered
+    atomic_uint *counter = status == 0                  ? &later->counts.responded
                            : status == UVHTTP_E_ABORTED ? &later->counts.aborted
                                                         : &later->counts.refused;
     atomic_fetch_add(counter, 1);
@@ -67,7 +67,7 @@ static int respond_target(uvhttp_deferred_t *deferred) {
 }
 
 /* Responds and frees the job. */
-static void answer(job_t *job) {
+static void respond(job_t *job) {
     uvhttp_deferred_t *deferred = job->deferred;
     later_t *later = job->later;
     switch (job->how) {
@@ -115,7 +115,7 @@ static void *run(void *arg) {
         job_t *job = take_due(later, &now);
         if (job) {
             pthread_mutex_unlock(&later->lock);
-            answer(job);
+            respond(job);
             pthread_mutex_lock(&later->lock);
             continue;
         }

@@ -20,7 +20,7 @@ typedef enum later_how {
 } later_how_t;
 
 typedef struct later_counts {
-    atomic_uint held, answered, aborted, refused, on_abort, released;
+    atomic_uint held, responded, aborted, refused, on_abort, released;
 } later_counts_t;
 
 later_t *later_new(void);

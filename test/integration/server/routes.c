@@ -15,7 +15,7 @@
 typedef struct app {
     uvhttp_server_t *server;
     later_t *later;
-    atomic_uint ref_taken, ref_released, done_ok, done_aborted;
+    atomic_uint ref_used, ref_released, done_ok, done_aborted;
 } app_t;
 
 static app_t app;
@@ -151,14 +151,14 @@ static void send_ref(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     uint64_t size = number_param(req, "size", 0);
     unsigned times = (unsigned)number_param(req, "times", 1); /* the last response counts, all are released */
     for (unsigned i = 0; i < times; ++i) {
-        atomic_fetch_add(&app.ref_taken, 1);
+        atomic_fetch_add(&app.ref_used, 1);
         uvhttp_response_send_ref(res, 200, "application/octet-stream", letters,
                                  size < LETTERS_SIZE ? size : LETTERS_SIZE, count_release, NULL);
     }
 }
 
 /* The handler's count goes at once: the response is what keeps it. */
-static void send_content(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void send_shared(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     uint64_t size = number_param(req, "size", 0);
     uvhttp_shared_body_t *content;
@@ -332,12 +332,12 @@ static void counters(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     uvhttp_server_counters(app.server, write_counter, &json);
     later_counts_t *counts = later_counts(app.later);
     json_number(&json, "test_held", atomic_load(&counts->held));
-    json_number(&json, "test_answered", atomic_load(&counts->answered));
+    json_number(&json, "test_responded", atomic_load(&counts->responded));
     json_number(&json, "test_aborted", atomic_load(&counts->aborted));
     json_number(&json, "test_refused", atomic_load(&counts->refused));
     json_number(&json, "test_on_abort", atomic_load(&counts->on_abort));
     json_number(&json, "test_deferred_released", atomic_load(&counts->released));
-    json_number(&json, "test_ref_taken", atomic_load(&app.ref_taken));
+    json_number(&json, "test_ref_used", atomic_load(&app.ref_used));
     json_number(&json, "test_ref_released", atomic_load(&app.ref_released));
     json_number(&json, "test_done_ok", atomic_load(&app.done_ok));
     json_number(&json, "test_done_aborted", atomic_load(&app.done_aborted));
@@ -471,7 +471,7 @@ void add_routes(uvhttp_server_t *server, later_t *later) {
     uvhttp_get(server, "/static", send_static, NULL);
     uvhttp_get(server, "/copy", copy, NULL);
     uvhttp_get(server, "/ref", send_ref, NULL);
-    uvhttp_get(server, "/content", send_content, NULL);
+    uvhttp_get(server, "/content", send_shared, NULL);
     uvhttp_get(server, "/file", send_file, NULL);
     uvhttp_get(server, "/empty/:id", empty, NULL);
     uvhttp_get(server, "/redirect", redirect, NULL);

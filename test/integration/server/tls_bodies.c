@@ -1,5 +1,5 @@
 /* Owns: routes of the test server for bodies that come and go by TLS: /tls/files/ (--tls-static DIR), PUT /tls/sum,
- * which takes its body part by part, with ?hold=1 only as POST /tls/go_on says, and POST /tls/form, which counts
+ * which takes its body part by part, with ?hold=1 only as POST /tls/proceed says, and POST /tls/form, which counts
  * parts. */
 #include <stdio.h>
 
@@ -54,7 +54,7 @@ static void take(uvhttp_request_t *req, uvhttp_response_t *res, void *form) {
     }
 }
 
-static void go_on(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void proceed(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     int status = held ? uvhttp_request_resume_body(held) : UVHTTP_E_STATE;
     uvhttp_response_empty(res, status == UVHTTP_OK ? 204 : 409);
@@ -65,6 +65,6 @@ void tls_body_routes(uvhttp_server_t *server, const char *directory) {
     static char form;
     uvhttp_route_options(uvhttp_put(server, "/tls/sum", take, NULL), &streamed);
     uvhttp_route_options(uvhttp_post(server, "/tls/form", take, &form), &streamed);
-    uvhttp_post(server, "/tls/go_on", go_on, NULL);
+    uvhttp_post(server, "/tls/proceed", proceed, NULL);
     if (directory) uvhttp_static(server, "/tls/files", directory, NULL);
 }

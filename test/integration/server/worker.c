@@ -62,7 +62,7 @@ typedef struct later {
     unsigned number;
 } later_t;
 
-static void answer(void *user) {
+static void respond(void *user) {
     later_t *later = user;
     char text[32];
     snprintf(text, sizeof text, "%u", later->number);
@@ -83,7 +83,7 @@ static void by_a_job(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     *later = (later_t){uvhttp_response_defer(res), (unsigned)number(req, "n")};
     const uvhttp_work_options_t options = {
         .done = forget, .delay_ms = (uint32_t)number(req, "ms"), .tag = number(req, "tag")};
-    int status = uvhttp_work_with(user, &options, answer, later, NULL);
+    int status = uvhttp_work_with(user, &options, respond, later, NULL);
     if (status != UVHTTP_OK) forget(later, status);
 }
 

@@ -193,7 +193,7 @@ int main(int argc, char **argv) {
     uvhttp_server_config_default(&config);
     config.io_threads = argc > 2 ? (uint32_t)atoi(argv[2]) : 1;
     config.drain_timeout = 5;
-    config.rate_grace = 60; /* of clients that do not read until their turn in a test comes */
+    config.rate_grace = 60; /* of clients that do not read until a test reaches them */
     uvhttp_server_t *server = uvhttp_server_new(&config);
     if (!server || argc < 2) return 2;
     add_routes(server);

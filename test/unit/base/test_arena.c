@@ -91,7 +91,7 @@ static void test_reset_keeps_one_ordinary_block(void **state) {
 }
 
 /* Found by the simulation: an allocation of exactly an ordinary block's size took the kept block as it was, which
- * AddressSanitizer had been told nobody may touch. */
+ * was poisoned for AddressSanitizer. */
 static void test_a_request_of_a_whole_block_may_use_the_kept_one(void **state) {
     (void)state;
     uvhttp__arena_t arena;

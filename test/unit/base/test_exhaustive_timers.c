@@ -4,7 +4,7 @@
  * Where a timer stands depends on the highest digit in which its deadline and the time differ, and on whether that is
  * reached; so each digit is used with its first and last values and those next to them. The sequences start before
  * a border of a level, which most of them cross. The wheel is copied and put back in its place, so that each step is
- * taken once for each sequence that leads to it. */
+ * executed once for each sequence that leads to it. */
 #include <cmocka.h>
 #include <string.h>
 

@@ -23,7 +23,7 @@ static void test_last_release_says_so(void **state) {
     assert_true(uvhttp__ref_release(&ref));
 }
 
-enum { THREADS = 4, TURNS = 20000 };
+enum { THREADS = 4, ROUNDS = 20000 };
 
 typedef struct shared {
     uvhttp__ref_t ref;
@@ -39,13 +39,13 @@ typedef struct holder {
 static void *hold(void *arg) {
     holder_t *holder = arg;
     shared_t *shared = holder->shared;
-    for (int i = 0; i < TURNS; i++) {
+    for (int i = 0; i < ROUNDS; i++) {
         uvhttp__ref_acquire(&shared->ref);
         shared->written[holder->index]++;
         assert_false(uvhttp__ref_release(&shared->ref));
     }
     if (uvhttp__ref_release(&shared->ref)) {
-        for (int i = 0; i < THREADS; i++) assert_int_equal(shared->written[i], TURNS);
+        for (int i = 0; i < THREADS; i++) assert_int_equal(shared->written[i], ROUNDS);
         free(shared);
         holder->was_last = 1;
     }

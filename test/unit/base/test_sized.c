@@ -55,7 +55,7 @@ static void test_a_newer_program_may_leave_its_fields_0(void **state) {
     free(given);
 }
 
-static void test_an_older_program_gets_what_it_has_room_for(void **state) {
+static void test_an_older_program_gets_what_fits(void **state) {
     (void)state;
     char *given = exactly(sizeof(int), &(int){-1});
     uvhttp__sized_write(given, sizeof(int), &(options_t){5, 6}, sizeof(options_t));
@@ -74,6 +74,6 @@ static void test_a_newer_program_gets_0_for_what_is_not_known(void **state) {
 
 int main(void) {
     return RUN_TESTS(test_fields_of_an_older_program_are_read_and_others_are_0, test_nothing_is_given_as_all_0,
-                     test_a_newer_program_may_leave_its_fields_0, test_an_older_program_gets_what_it_has_room_for,
+                     test_a_newer_program_may_leave_its_fields_0, test_an_older_program_gets_what_fits,
                      test_a_newer_program_gets_0_for_what_is_not_known);
 }

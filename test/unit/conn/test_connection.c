@@ -276,7 +276,7 @@ static int dial_ended(fixture_t *fixture) {
 }
 
 /* A client that never closes its side is left alone after a while. */
-static void test_close_does_not_wait_forever_for_the_peer(void **state) {
+static void test_close_waits_for_the_peer_for_a_bounded_time(void **state) {
     fixture_t *fixture = *state;
     int fd = dial_ended(fixture);
     wait_seen(fixture, SEEN_CLOSE_OK, 1);
@@ -421,7 +421,7 @@ int main(void) {
         test_a_connection_may_be_ended_in_on_open, test_a_connection_may_be_reset_in_on_open,
         test_a_paused_connection_reads_a_bounded_amount, test_fin_of_a_paused_connection_comes_after_its_data,
         test_watermarks, test_without_backpressure_on_drain_does_not_come, test_close_sends_everything_before_fin,
-        test_close_does_not_wait_forever_for_the_peer, test_what_follows_the_end_is_read_at_a_bounded_rate,
+        test_close_waits_for_the_peer_for_a_bounded_time, test_what_follows_the_end_is_read_at_a_bounded_rate,
         test_reset_drops_the_queue, test_a_reset_of_the_client_is_reported,
         test_a_reset_of_the_client_releases_the_queue, test_without_on_end_the_queue_is_sent_and_closed,
         test_many_small_pieces_are_sent_as_they_were, test_with_on_end_sending_is_still_possible,

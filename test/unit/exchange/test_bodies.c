@@ -53,7 +53,7 @@ static void test_a_large_static_body_has_nothing_of_the_body_before(void **state
 
 enum { CONTENT = 8 << 20 }; /* more than the sockets take */
 
-static void send_content(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void send_shared(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req;
     uvhttp_response_send_shared_body(res, 200, "text/plain", user);
 }
@@ -88,7 +88,7 @@ static void test_a_shared_body_lives_as_long_as_its_responses(void **state) {
     uvhttp_shared_body_t *content;
     assert_int_equal(uvhttp_shared_body_new(bytes, CONTENT, &content), UVHTTP_OK);
     serving_make(serving);
-    assert_non_null(uvhttp_get(serving->server, "/content", send_content, content));
+    assert_non_null(uvhttp_get(serving->server, "/content", send_shared, content));
     serving_start(serving);
     int taker = begin_to_take(serving);
     for (int i = 0; i < 5; i++) reset(begin_to_take(serving));

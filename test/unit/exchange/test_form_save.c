@@ -23,13 +23,13 @@ static struct {
 } seen;
 
 /* Stands in front of the C library's: once a name is free, another upload may have it at once. */
-static const char *_Atomic taken_over;
+static const char *_Atomic reused_name;
 
 int unlinkat(int directory, const char *name, int flags) {
     int status = (int)syscall(SYS_unlinkat, directory, name, flags);
-    const char *wanted = atomic_load(&taken_over);
+    const char *wanted = atomic_load(&reused_name);
     if (status != 0 || !wanted || strcmp(name, wanted) != 0) return status;
-    atomic_store(&taken_over, NULL);
+    atomic_store(&reused_name, NULL);
     int fd = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     return close(fd);
@@ -305,11 +305,11 @@ static void test_what_is_malformed_or_beyond_a_limit_leaves_nothing(void **state
 
 static void test_the_name_of_a_file_that_was_removed_is_another_uploads(void **state) {
     serving_t *serving = start_with(state, (uvhttp_form_limits_t){.part_size_max = 8});
-    atomic_store(&taken_over, "b.txt");
+    atomic_store(&reused_name, "b.txt");
     const client_response_t *response =
         ask(serving, "/form", FILE_HEAD("f", "a.txt") "abc\r\n" FILE_HEAD("g", "b.txt") "123456789\r\n--b--", 0);
     assert_int_equal(response->status, 413);
-    assert_null(atomic_load(&taken_over));
+    assert_null(atomic_load(&reused_name));
     assert_int_equal(seen_end(), 1);
 }
 

@@ -58,7 +58,7 @@ static void begin(void **state, uvhttp_handler_cb handler) {
     serving_start(serving);
 }
 
-static void go_on(uvhttp_deferred_t *deferred, const char *decision) {
+static void proceed(uvhttp_deferred_t *deferred, const char *decision) {
     assert_int_equal(uvhttp_deferred_next(deferred, decide, (void *)(uintptr_t)decision), UVHTTP_OK);
     assert_int_equal(uvhttp_deferred_next(deferred, decide, NULL), UVHTTP_E_STATE);
     assert_int_equal(uvhttp_deferred_text(deferred, 200, "too late"), UVHTTP_E_STATE);
@@ -69,20 +69,20 @@ static void test_a_middleware_that_waited_passes_the_request_on(void **state) {
     serving_t *serving = *state;
     begin(state, handle);
     int fd = client_ask(serving, GET("/things/seven") GET("/nowhere"));
-    go_on(take(), NULL);
+    proceed(take(), NULL);
     client_response_t *response = client_read(fd);
     assert_int_equal(response->status, 200);
     assert_string_equal(response->body, "seven");
     assert_non_null(strstr(response->text, "X-Waited: yes\r\n"));
-    go_on(take(), NULL); /* the second one had to wait for the first */
+    proceed(take(), NULL); /* the second one had to wait for the first */
     assert_int_equal(client_read(fd)->status, 404);
     client_send_text(fd, GET("/things/x"));
-    go_on(take(), "no");
+    proceed(take(), "no");
     response = client_read(fd);
     assert_int_equal(response->status, 429);
     assert_string_equal(response->body, "no");
     client_send_text(fd, "PUT /things/x HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
-    go_on(take(), NULL);
+    proceed(take(), NULL);
     response = client_read(fd);
     assert_int_equal(response->status, 405);
     assert_non_null(strstr(response->text, "Allow: GET, HEAD, OPTIONS\r\n"));
@@ -107,8 +107,8 @@ static void test_the_handler_behind_it_may_wait_too(void **state) {
     assert_string_equal(client_read(fd)->body, "both");
     /* A handle of a handler has no chain to continue with. */
     client_send_text(fd, GET("/things/seven"));
-    go_on(take(), NULL);
-    go_on(take(), NULL);
+    proceed(take(), NULL);
+    proceed(take(), NULL);
     client_read_last(fd, 500);
     serving_stop(serving);
     assert_int_equal(went_on, 2);
@@ -164,7 +164,7 @@ static void test_a_call_without_memory_says_so_and_changes_nothing(void **state)
         test_allocator_fail_at(0);
         assert_int_equal(status, UVHTTP_E_NOMEM);
     }
-    go_on(deferred, NULL);
+    proceed(deferred, NULL);
     client_response_t *response = client_read(fd);
     assert_string_equal(response->body, "seven");
     assert_null(strstr(response->text, "X-Never"));

@@ -1,4 +1,4 @@
-/* Owns: tests of requests on the thread of a loop that is not theirs: another server's, one that has taken the place of
+/* Owns: tests of requests on the thread of a loop that is not theirs: another server's, one that has replaced
  * theirs, and one of several that a thread has attached. Such a thread is a loop's, and still no more than any other.
  * For ASan and TSan, too. */
 #include "support/http_server.h"
@@ -111,7 +111,7 @@ static void test_a_deferred_request_is_used_on_another_servers_loop(void **state
     assert_int_equal(wrong, 0);
 }
 
-/* --- one that has taken the place of theirs; several of one thread --- */
+/* --- one that has replaced theirs; several of one thread --- */
 
 typedef struct app {
     uv_loop_t loop;

@@ -1,5 +1,5 @@
 /* Owns: tests of streamed bodies that come before a worker thread is given to their handler: slow clients hold no
- * thread, what comes is what the handler reads, every bound answers cleanly. On each engine. */
+ * thread, what comes is what the handler reads, every limit ends in a proper response. On each engine. */
 #include <fcntl.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -33,14 +33,14 @@ int open(const char *path, int flags, ...) {
 }
 
 static struct {
-    sem_t inside, go_on;
+    sem_t inside, proceed;
     atomic_int handled, blocked, pieces, dones, aborted;
 } worked;
 
 static void reset_worked(void) {
     memset(&worked, 0, sizeof worked);
     sem_init(&worked.inside, 0, 0);
-    sem_init(&worked.go_on, 0, 0);
+    sem_init(&worked.proceed, 0, 0);
 }
 
 static void on_done(uvhttp_response_t *res, int status, void *user) {
@@ -48,7 +48,7 @@ static void on_done(uvhttp_response_t *res, int status, void *user) {
     atomic_fetch_add(status == UVHTTP_OK ? &worked.dones : &worked.aborted, 1);
 }
 
-static uvhttp_flow_t watch(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static uvhttp_flow_t add_hooks(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     uvhttp_response_on_done(res, on_done, NULL);
     return UVHTTP_NEXT;
@@ -93,7 +93,7 @@ static void block(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     atomic_fetch_add(&worked.blocked, 1);
     sem_post(&worked.inside);
-    sem_wait(&worked.go_on);
+    sem_wait(&worked.proceed);
     uvhttp_response_text(res, 200, "done");
 }
 
@@ -123,7 +123,7 @@ static serving_t *start(void **state) {
     reset_worked();
     serving_make(serving);
     const uvhttp_route_options_t spooled = {.stream_body = true}, live = {.stream_body = true, .live_body = true};
-    uvhttp_use(serving->server, (uvhttp_middleware_t){.run = watch});
+    uvhttp_use(serving->server, (uvhttp_middleware_t){.run = add_hooks});
     route(serving->server, "/spool", read_all, UVHTTP_EXEC_WORKER, spooled);
     route(serving->server, "/live", read_all, UVHTTP_EXEC_WORKER, live);
 #if UVHTTP_WITH_COROUTINES
@@ -298,12 +298,12 @@ static void test_who_waits_too_long_for_a_thread_gets_503(void **state) {
     expect_status(fd, 503, true);
     close(fd);
     assert_int_equal(counter(serving, "work_queue_timeouts"), before + 5);
-    sem_post(&worked.go_on);
+    sem_post(&worked.proceed);
     assert_string_equal(client_read(busy)->body, "done");
     close(busy);
     busy = block_a_thread(serving); /* and that runs longer than it may wait is nothing to refuse */
     nanosleep(&(struct timespec){.tv_nsec = (QUEUE_MS + 50) * 1000000L}, NULL);
-    sem_post(&worked.go_on);
+    sem_post(&worked.proceed);
     assert_string_equal(client_read(busy)->body, "done");
     close(busy);
     expect_hello_from_a_thread(serving);

@@ -11,7 +11,7 @@ static struct {
 
 static void keep_line(uvhttp_log_level_t level, const char *message, size_t size, void *user) {
     (void)size, (void)user;
-    if (level != UVHTTP_LOG_LEVEL_WARN || !(strstr(message, "kept") || strstr(message, "no response"))) return;
+    if (level != UVHTTP_LOG_LEVEL_WARN || !(strstr(message, "blocked") || strstr(message, "no response"))) return;
     pthread_mutex_lock(&said.lock);
     said.lines++;
     size_t used = strlen(said.all);
@@ -92,7 +92,7 @@ static void test_a_handler_that_blocks_is_counted_and_named(void **state) {
     start(serving, 60);
     ask(serving, GET("/fast"), 1);
     ask(serving, GET("/worker"), 1); /* it may */
-    ask_until_said(serving, GET("/slow/7"), 1, "GET /slow/:id kept loop 0");
+    ask_until_said(serving, GET("/slow/7"), 1, "GET /slow/:id blocked loop 0");
     assert_false(was_said("/worker"));
     assert_true(blocked(serving) >= 1);
 }
@@ -109,17 +109,17 @@ static void test_many_in_a_row_are_counted_and_hardly_said(void **state) {
     assert_in_range(lines_said(), 0, 1 + seconds);
 }
 
-/* "GET /slow/:id kept" is said once, in whichever second. */
+/* "GET /slow/:id blocked" is logged once, in whichever second. */
 static void test_a_route_is_named_once(void **state) {
     serving_t *serving = *state;
     start(serving, 60);
-    ask_until_said(serving, GET("/slow/7"), 1, "GET /slow/:id kept loop 0");
+    ask_until_said(serving, GET("/slow/7"), 1, "GET /slow/:id blocked loop 0");
     uint64_t start_ns = uvhttp__clock_ns(), before = blocked(serving);
     while (uvhttp__clock_ns() - start_ns < 1200000000) ask(serving, GET("/slow/7"), 1); /* more than a second */
     assert_true(blocked(serving) > before);
     pthread_mutex_lock(&said.lock);
-    const char *first = strstr(said.all, "GET /slow/:id kept loop 0");
-    assert_null(strstr(first + 1, "GET /slow/:id kept loop 0"));
+    const char *first = strstr(said.all, "GET /slow/:id blocked loop 0");
+    assert_null(strstr(first + 1, "GET /slow/:id blocked loop 0"));
     pthread_mutex_unlock(&said.lock);
 }
 
@@ -129,7 +129,7 @@ static void test_one_of_several_in_an_iteration_is_found_the_next_time(void **st
     const char *both = GET("/slow/1") GET("/fast");
     ask(serving, both, 2);
     WAIT_UNTIL(was_said("one of 2 requests, the last of them GET /fast"));
-    ask_until_said(serving, both, 2, "GET /slow/:id kept loop 0"); /* when a second has passed */
+    ask_until_said(serving, both, 2, "GET /slow/:id blocked loop 0"); /* when a second has passed */
 }
 
 static void test_it_can_be_switched_off(void **state) {
@@ -150,7 +150,7 @@ static void test_a_handler_without_a_response_is_named_once_a_second(void **stat
         client_send_text(fd, GET("/none/2"));
     }
     close(fd);
-    assert_true(was_said("GET /none/:id made no response"));
+    assert_true(was_said("GET /none/:id sent no response"));
     assert_in_range(lines_said(), 1, 1 + (uvhttp__clock_ns() - start_ns) / 1000000000);
 }
 

@@ -58,7 +58,7 @@ static void block(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)uvhttp_response_text(res, 200, "late");
 }
 
-static void wait_forever(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void wait_for_end(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     if (uvhttp_response_on_done(res, on_done, NULL) != UVHTTP_OK) abort();
     while (uvhttp_coro_sleep(1000) == UVHTTP_OK) continue;
@@ -93,7 +93,7 @@ static void test_an_application_that_is_late_is_replaced(void **state) {
     make_server(&server, state);
     route(&server, "/hold", hold, UVHTTP_EXEC_LOOP, &soon);
     route(&server, "/block", block, UVHTTP_EXEC_WORKER, &soon);
-    if (fake_mode_works(FAKE_COROUTINE)) route(&server, "/wait", wait_forever, UVHTTP_EXEC_COROUTINE, &soon);
+    if (fake_mode_works(FAKE_COROUTINE)) route(&server, "/wait", wait_for_end, UVHTTP_EXEC_COROUTINE, &soon);
     fake_server_start(&server);
     expect_503_in_its_place(&server, "/hold");
     expect_503_in_its_place(&server, "/block");

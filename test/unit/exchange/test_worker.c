@@ -7,7 +7,7 @@
 
 /* What handlers say to the test, and what they wait for. */
 static struct {
-    sem_t inside, go_on, begun;
+    sem_t inside, proceed, begun;
     atomic_uint finish_on_loop, done_ok, done_aborted, on_loop, returned, run_null;
     atomic_int status;
     _Atomic(uvhttp_deferred_t *) deferred;
@@ -19,7 +19,7 @@ static struct {
 static void seen_reset(void) {
     memset(&seen, 0, sizeof seen);
     sem_init(&seen.inside, 0, 0);
-    sem_init(&seen.go_on, 0, 0);
+    sem_init(&seen.proceed, 0, 0);
     sem_init(&seen.begun, 0, 0);
     pthread_mutex_init(&seen.lock, NULL);
     atomic_store(&seen.status, 99);
@@ -27,7 +27,7 @@ static void seen_reset(void) {
 
 static void block(void) {
     sem_post(&seen.inside);
-    while (sem_wait(&seen.go_on) != 0) continue;
+    while (sem_wait(&seen.proceed) != 0) continue;
 }
 
 static void count_loop(void) {
@@ -46,7 +46,7 @@ static void on_finish(uvhttp_response_t *res, void *user) {
     uvhttp_response_header(res, "X-Hook", "yes");
 }
 
-static uvhttp_flow_t watch(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static uvhttp_flow_t add_hooks(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     uvhttp_response_on_finish(res, on_finish, NULL);
     uvhttp_response_on_done(res, on_done, NULL);
@@ -152,7 +152,7 @@ static void add_routes(serving_t *serving) {
     seen_reset();
     serving_make(serving);
     uvhttp_server_t *server = serving->server;
-    uvhttp_use(server, (uvhttp_middleware_t){.run = watch});
+    uvhttp_use(server, (uvhttp_middleware_t){.run = add_hooks});
     uvhttp_route(server, UVHTTP_ANY, "/tell/:id", report_all, "told", UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/nothing", nothing, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/source", send_file, "test/tools/layers.txt", UVHTTP_EXEC_WORKER);
@@ -316,7 +316,7 @@ static void test_a_client_that_goes_before_the_first_piece(void **state) {
     wait_semaphore(&seen.inside);
     close(fd);
     WAIT_UNTIL(counter(serving, "aborted") == 1);
-    sem_post(&seen.go_on);
+    sem_post(&seen.proceed);
     WAIT_UNTIL(atomic_load(&seen.returned) == 1);
     assert_int_equal(atomic_load(&seen.status), UVHTTP_E_ABORTED);
     WAIT_UNTIL(atomic_load(&seen.done_aborted) == 1);
@@ -336,7 +336,7 @@ static void test_a_client_that_goes_while_the_handler_runs(void **state) {
         assert_int_equal(atomic_load(&seen.done_aborted), 2 * (i - 1)); /* the hooks wait for the thread */
         fd = client_ask(serving, GET("/loop"));                         /* the loop serves others */
         client_read_last(fd, 201);
-        sem_post(&seen.go_on);
+        sem_post(&seen.proceed);
         WAIT_UNTIL(atomic_load(&seen.done_aborted) == 2 * i);
         pthread_mutex_lock(&seen.lock);
         assert_string_equal(seen.text, "/blocked");
@@ -351,7 +351,7 @@ static void test_a_response_that_is_late_is_503_and_the_handler_continues(void *
     wait_semaphore(&seen.inside);
     client_read_last(fd, 503);
     assert_int_equal(counter(serving, "rejected_response_timeout"), 1);
-    sem_post(&seen.go_on);
+    sem_post(&seen.proceed);
     WAIT_UNTIL(atomic_load(&seen.done_aborted) == 2);
     assert_int_equal(atomic_load(&seen.returned), 1);
 }
@@ -373,7 +373,7 @@ static void test_a_handle_that_responds_before_its_handler_has_returned(void **s
     assert_int_equal(uvhttp_deferred_text(deferred, 200, "early"), UVHTTP_OK);
     assert_int_equal(uvhttp_deferred_text(deferred, 200, "twice"), UVHTTP_E_STATE);
     uvhttp_deferred_release(deferred);
-    sem_post(&seen.go_on);
+    sem_post(&seen.proceed);
     client_response_t *response = client_read(fd);
     assert_string_equal(response->body, "early");
     assert_non_null(strstr(response->text, "X-Later: yes"));
@@ -386,7 +386,7 @@ static void test_a_handle_that_responds_after_its_handler_or_never(void **state)
     start(serving);
     int fd = client_ask(serving, GET("/defer"));
     wait_semaphore(&seen.inside);
-    sem_post(&seen.go_on);
+    sem_post(&seen.proceed);
     WAIT_UNTIL(counter(serving, "deferred") == 1);
     uvhttp_deferred_t *deferred = atomic_load(&seen.deferred);
     assert_int_equal(uvhttp_deferred_text(deferred, 200, "late"), UVHTTP_OK);
@@ -396,7 +396,7 @@ static void test_a_handle_that_responds_after_its_handler_or_never(void **state)
         client_send_text(fd, GET("/defer"));
         wait_semaphore(&seen.inside);
         if (early) uvhttp_deferred_release(atomic_load(&seen.deferred));
-        sem_post(&seen.go_on);
+        sem_post(&seen.proceed);
         if (!early) {
             WAIT_UNTIL(atomic_load(&seen.returned) == 2);
             uvhttp_deferred_release(atomic_load(&seen.deferred));
@@ -410,7 +410,7 @@ static void test_a_handle_whose_client_goes_while_the_handler_runs(void **state)
     serving_t *serving = *state;
     start(serving);
     for (int cursor = 0; cursor < 3;
-         ++cursor) { /* nothing said, something said, answered and released before it returned */
+         ++cursor) { /* nothing sent, something sent, responded and released before it returned */
         int fd = client_ask(serving, GET("/defer"));
         wait_semaphore(&seen.inside);
         uvhttp_deferred_t *deferred = atomic_load(&seen.deferred);
@@ -419,7 +419,7 @@ static void test_a_handle_whose_client_goes_while_the_handler_runs(void **state)
         if (cursor == 2) uvhttp_deferred_release(deferred);
         close(fd);
         WAIT_UNTIL(counter(serving, "aborted") == (unsigned)cursor + 1);
-        sem_post(&seen.go_on);
+        sem_post(&seen.proceed);
         WAIT_UNTIL(atomic_load(&seen.done_aborted) == (unsigned)cursor + 1);
         if (cursor == 1) WAIT_UNTIL(atomic_load(&seen.run_null) == 1);
         if (cursor == 2) continue;
@@ -451,8 +451,8 @@ static void test_a_full_backlog_is_503_with_retry_after(void **state) {
     assert_int_equal(counter(serving, "rejected_work_full"), 1);
     client_send_text(refused, GET("/loop")); /* the connection continues */
     assert_int_equal(client_read(refused)->status, 201);
-    sem_post(&seen.go_on);
-    sem_post(&seen.go_on);
+    sem_post(&seen.proceed);
+    sem_post(&seen.proceed);
     assert_string_equal(client_read(running)->body, "waited");
     assert_string_equal(client_read(waiting)->body, "waited");
     close(running);
@@ -469,8 +469,8 @@ static void test_a_stop_waits_for_what_runs_and_what_waits(void **state) {
     int waiting = client_ask(serving, GET("/blocked"));
     WAIT_UNTIL(counter(serving, "work_waiting") == 1);
     uvhttp_server_stop(serving->server);
-    sem_post(&seen.go_on);
-    sem_post(&seen.go_on);
+    sem_post(&seen.proceed);
+    sem_post(&seen.proceed);
     assert_string_equal(client_read(running)->body, "waited");
     assert_string_equal(client_read(waiting)->body, "waited");
     client_expect_end(running);
@@ -494,7 +494,7 @@ static void test_the_end_of_the_drain_cancels_what_waits_and_waits_for_what_runs
     client_expect_end(waiting);
     assert_int_equal(atomic_load(&seen.returned), 0);
     WAIT_UNTIL(counter(serving, "work_cancelled") == 1); /* or the thread would take it, right behind the close */
-    sem_post(&seen.go_on);
+    sem_post(&seen.proceed);
     serving_join(serving);
     assert_int_equal(atomic_load(&seen.returned), 1);
     assert_int_equal(atomic_load(&seen.done_aborted), 3); /* two hooks of the one, one of the other */

@@ -10,7 +10,7 @@
 
 /* What the handler and its middleware have seen, and what it waits for. */
 static struct {
-    sem_t inside, go_on;
+    sem_t inside, proceed;
     atomic_int status, again, consumed, dones, aborted, pieces, largest;
     atomic_ullong bytes;
     bool waits; /* before its first piece */
@@ -20,7 +20,7 @@ static struct {
 static void seen_reset(void) {
     memset(&seen, 0, sizeof seen);
     sem_init(&seen.inside, 0, 0);
-    sem_init(&seen.go_on, 0, 0);
+    sem_init(&seen.proceed, 0, 0);
     atomic_store(&seen.status, 99);
     atomic_store(&seen.timeout_ms, UVHTTP_NEVER);
 }
@@ -35,7 +35,7 @@ static void read_all(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     (void)user;
     uvhttp_response_on_done(res, on_done, NULL);
     sem_post(&seen.inside);
-    if (seen.waits) sem_wait(&seen.go_on);
+    if (seen.waits) sem_wait(&seen.proceed);
     unsigned long long bytes = 0, sum = 0;
     uvhttp_str_t piece;
     int status;
@@ -232,7 +232,7 @@ static void test_a_client_is_held_back_until_the_handler_reads(void **state) {
     size_t sent = send_until_held(fd, SIZE);
     assert_true(sent < SIZE / 2);
     assert_int_equal(atomic_load(&seen.bytes), 0);
-    sem_post(&seen.go_on);
+    sem_post(&seen.proceed);
     while (sent < SIZE) sent += send_until_held(fd, SIZE - sent);
     assert_response(fd, "67108864 0 ");
     assert_true(atomic_load(&seen.largest) <= (int)serving->config.read_buffer_size);
@@ -350,9 +350,9 @@ static void test_a_stop_cuts_off_who_waits_for_a_body(void **state) {
     close(fd);
 }
 
-static void wait_for_go_on(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void wait_for_proceed(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
-    sem_wait(&seen.go_on);
+    sem_wait(&seen.proceed);
     uvhttp_response_text(res, 200, "done");
 }
 
@@ -363,14 +363,14 @@ static void test_a_thread_that_waits_for_a_slow_client_is_not_a_slow_job(void **
     serving->config.worker_warn_ms = 20;
     serving_make(serving);
     route(serving->server, "/all", read_all, true);
-    route(serving->server, "/blocks", wait_for_go_on, false);
+    route(serving->server, "/blocks", wait_for_proceed, false);
     serving_start(serving);
     int live = client_ask(serving, POST("/all", "Content-Length: 6\r\n") "ab");
     WAIT_UNTIL(atomic_load(&seen.bytes) == 2);
     int blocks = client_ask(serving, POST("/blocks", ""));
     WAIT_UNTIL(uvhttp_server_counter(serving->server, "work_slow") > 0);
     assert_int_equal(uvhttp_server_counter(serving->server, "work_slow"), 1);
-    sem_post(&seen.go_on);
+    sem_post(&seen.proceed);
     assert_response(blocks, "done");
     client_send_text(live, "cdef");
     assert_response(live, "6 2107 ");

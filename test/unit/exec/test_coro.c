@@ -271,7 +271,7 @@ static void overflow(void) {
 #define STACK_SIZE ((size_t)32768 * UVHTTP__CORO_STACK_FACTOR) /* bytes: a sanitizer's are larger */
 
 /* A write far below the stack without touching what lies between, as an application's code without probes does it:
- * `char text[100000]`. A neighbour that is mapped there must not be hit. */
+ * `char text[100000]`. Memory that is mapped there must not be hit. */
 static void write_below(void *arg) {
     volatile char *text = (char *)__builtin_frame_address(0) - *(const size_t *)arg;
     *text = 1;
@@ -293,8 +293,8 @@ static void overflow_by_1_mb(void) {
     step_over(STACK_SIZE + (1u << 20) - 8192);
 }
 
-/* Every way to end it is in the guard, also where neighbours of the stack are mapped. */
-static void overflow_beside_others(void) {
+/* Every way to end it is in the guard, also where the pages around the stack are mapped. */
+static void overflow_next_to_others(void) {
     open_fixture(32768, 64);
     for (int i = 0; i < 32; i++) (void)start(wait_long, NULL);
     size_t distance = STACK_SIZE + 200000;
@@ -355,7 +355,7 @@ static void test_an_overflow_says_which_route_and_what_to_do(void **state) {
 static void test_a_large_frame_does_not_step_over_the_guard(void **state) {
     (void)state;
     if (!guards_are_real()) skip();
-    void (*const ways[])(void) = {overflow_by_100_kb, overflow_by_1_mb, overflow_beside_others};
+    void (*const ways[])(void) = {overflow_by_100_kb, overflow_by_1_mb, overflow_next_to_others};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         char said[4096];
         int status = die(ways[i], said, sizeof said, false);

@@ -1,7 +1,7 @@
 /* Owns: exhaustive checks of the numbers that frame a body: the size of a chunk and Content-Length.
  *
  * A number is read digit by digit, each step depends on the digits so far, the bound and the next byte only. So what is
- * gone through is: all short texts over an alphabet that has each digit and the neighbours of each range of digits; and
+ * gone through is: all short texts over an alphabet that has each digit and the bytes next to each range of digits; and
  * around each power of the base, where a step could overflow, with leading zeros and however the bytes are cut. The
  * oracle computes in 128 bits. */
 #include <assert.h>

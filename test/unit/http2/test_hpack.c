@@ -418,8 +418,8 @@ static void test_a_table_without_memory(void **state) {
 /* The memory for text is what is promised to be enough, and not a byte behind it is written. */
 static void test_a_long_name_of_the_table_with_a_value_stays_in_the_memory(void **state) {
     (void)state;
-    enum { NAME_SIZE = 4000, ROOM = UVHTTP__HPACK_TABLE_SIZE_MAX + UVHTTP__HPACK_SLACK, GUARD = 1024 };
-    static char memory[ROOM + GUARD], guard[GUARD];
+    enum { NAME_SIZE = 4000, SCRATCH_SIZE = UVHTTP__HPACK_TABLE_SIZE_MAX + UVHTTP__HPACK_SLACK, GUARD = 1024 };
+    static char memory[SCRATCH_SIZE + GUARD], guard[GUARD];
     static uint8_t insertion[NAME_SIZE + 8], literal[3 + 0x7e];
     uvhttp__hpack_decoder_t decoder;
     uvhttp__hpack_reader_t reader;
@@ -432,10 +432,10 @@ static void test_a_long_name_of_the_table_with_a_value_stays_in_the_memory(void 
     literal[sizeof literal - 1] = 0x07;
     memset(guard, 0x5a, sizeof guard);
     memset(memory, 0x5a, sizeof memory);
-    assert_int_equal(uvhttp__hpack_scratch_size(0), ROOM);
+    assert_int_equal(uvhttp__hpack_scratch_size(0), SCRATCH_SIZE);
     assert_int_equal(uvhttp__hpack_read(&reader, &decoder, literal, sizeof literal, memory, 0), 0);
     assert_int_equal(uvhttp__hpack_read_rest(&reader), 0);
-    assert_memory_equal(memory + ROOM, guard, GUARD);
+    assert_memory_equal(memory + SCRATCH_SIZE, guard, GUARD);
     uvhttp__hpack_decoder_deinit(&decoder);
 }
 

@@ -258,7 +258,7 @@ static void on_accept_timed(uvhttp__listener_t *listener, int fd) {
 
 static void test_out_of_descriptors_parks_does_not_spin_and_is_back_at_once(void **state) {
     server_t *server = *state;
-    enum { CLIENTS = 20, ROOM = 5 };
+    enum { CLIENTS = 20, DESCRIPTORS = 5 };
     int fds[CLIENTS];
     unsigned accepted_at[CLIENTS];
     server->user = accepted_at;
@@ -268,12 +268,12 @@ static void test_out_of_descriptors_parks_does_not_spin_and_is_back_at_once(void
     for (int i = 0; i < CLIENTS; i++) fds[i] = client_socket();
     int lowest_free = dup(0);
     close(lowest_free);
-    set_nofile_for(server, lowest_free + ROOM);
+    set_nofile_for(server, lowest_free + DESCRIPTORS);
     for (int i = 0; i < CLIENTS; i++) client_connect_fd(fds[i], server->port); /* the backlog takes them */
-    server_wait(server, EV_OPENED, ROOM);
+    server_wait(server, EV_OPENED, DESCRIPTORS);
     server_wait(server, EV_ACCEPT_ERROR, 1);
     server_settle(server);
-    assert_int_equal(server_count(server, EV_OPENED), ROOM);
+    assert_int_equal(server_count(server, EV_OPENED), DESCRIPTORS);
 
     uint64_t begin_ms = clock_ms();
     unsigned iterations = atomic_load(&server->iterations);
@@ -283,8 +283,8 @@ static void test_out_of_descriptors_parks_does_not_spin_and_is_back_at_once(void
 
     close(fds[0]); /* frees the client's descriptor and then the server's */
     unsigned begin = atomic_load(&server->iterations);
-    server_wait(server, EV_OPENED, ROOM + 1);
-    int freed = (int)(accepted_at[ROOM] - begin); /* negative: it was so quick */
+    server_wait(server, EV_OPENED, DESCRIPTORS + 1);
+    int freed = (int)(accepted_at[DESCRIPTORS] - begin); /* negative: it was so quick */
     set_nofile((int)server->nofile_before.rlim_cur);
     begin = atomic_load(&server->iterations);
     server_wait(server, EV_OPENED, CLIENTS);

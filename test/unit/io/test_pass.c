@@ -103,7 +103,7 @@ static bool obey(uvhttp__stream_t *stream, char order) {
     return false;
 }
 
-static void go_on(uvhttp__stream_t *stream) {
+static void proceed(uvhttp__stream_t *stream) {
     while (fixture.next && *fixture.next && !obey(stream, *fixture.next)) fixture.next++;
     if (fixture.next && !*fixture.next) fixture.next = NULL;
     uvhttp__stream_notify_sent(stream);
@@ -112,13 +112,13 @@ static void go_on(uvhttp__stream_t *stream) {
 static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
     (void)data;
     fixture.next = fixture.plan.orders;
-    go_on(stream);
+    proceed(stream);
     return size;
 }
 
 static void on_sent(uvhttp__stream_t *stream) {
     if (fixture.next)
-        go_on(stream);
+        proceed(stream);
     else
         peer_count_sent(stream);
 }

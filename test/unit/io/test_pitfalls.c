@@ -351,7 +351,7 @@ static void test_pitfall_08_reference_comes_back_before_the_peer_has_read(void *
 }
 
 /* 9: where io_uring is forbidden or missing, `auto` falls back and says why, and `uring` is refused. In a child,
- * because a seccomp filter cannot be taken off again. */
+ * because a seccomp filter cannot be removed. */
 static int forbid_io_uring(int error) {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),

@@ -321,7 +321,7 @@ static void adopt_in_vain(server_t *server, void *arg) {
     peer_close(peer);
 }
 
-static void test_stream_that_the_kernel_does_not_watch_says_why_and_closes(void **state) {
+static void test_stream_that_the_kernel_does_not_poll_says_why_and_closes(void **state) {
     server_t *server = *state;
     int pair[2];
     server_start(server, &echo_ops);
@@ -339,7 +339,7 @@ static void toggle_listener(server_t *server, void *arg) {
     uvhttp__listener_resume(&server->listener);
 }
 
-static void test_listener_that_the_kernel_does_not_watch_tries_again(void **state) {
+static void test_listener_that_the_kernel_does_not_poll_tries_again(void **state) {
     server_t *server = *state;
     server_start(server, &echo_ops);
     server_call(server, toggle_listener, NULL);
@@ -364,8 +364,8 @@ int main(void) {
         ON_EACH(test_a_copy_of_a_closed_streams_descriptor_has_no_events),
         ON_EACH(test_hang_up_of_a_unix_socket_while_reading_is_stopped_does_not_spin),
         ON_EPOLL(test_loop_new_without_descriptors_says_so_and_leaves_none),
-        ON_EPOLL(test_stream_that_the_kernel_does_not_watch_says_why_and_closes),
-        ON_EPOLL(test_listener_that_the_kernel_does_not_watch_tries_again),
+        ON_EPOLL(test_stream_that_the_kernel_does_not_poll_says_why_and_closes),
+        ON_EPOLL(test_listener_that_the_kernel_does_not_poll_tries_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

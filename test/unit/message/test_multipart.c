@@ -25,7 +25,7 @@
 
 enum { REPORTED_MAX = 16384 };
 
-/* What the parser told, as text: "<name|filename|type>content</>" for each part and "$" at the end. */
+/* What the parser reported, as text: "<name|filename|type>content</>" for each part and "$" at the end. */
 typedef struct reported {
     int code;
     size_t size;

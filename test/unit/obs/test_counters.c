@@ -107,12 +107,12 @@ static void test_shards_share_no_cache_line(void **state) {
     assert_int_equal((uintptr_t)&shards[1] % 64, 0);
 }
 
-enum { LOOPS = 3, TURNS = 50000 };
+enum { LOOPS = 3, ROUNDS = 50000 };
 static uvhttp__counters_t loop_shards[LOOPS];
 static atomic_int running = LOOPS;
 
 static void *count(void *shard) {
-    for (int i = 0; i < TURNS; i++) uvhttp__counters_add((uvhttp__counters_t *)shard, requests, 1);
+    for (int i = 0; i < ROUNDS; i++) uvhttp__counters_add((uvhttp__counters_t *)shard, requests, 1);
     atomic_fetch_sub(&running, 1);
     return NULL;
 }
@@ -131,7 +131,7 @@ static void test_reader_sees_sums_that_only_grow_and_end_exact(void **state) {
     for (int i = 0; i < LOOPS; i++) pthread_join(threads[i], NULL);
     uvhttp__counter_sums_t sums = {0};
     for (int i = 0; i < LOOPS; i++) uvhttp__counters_read(&loop_shards[i], &sums);
-    assert_int_equal(UVHTTP__COUNTER(&sums, requests), LOOPS * TURNS);
+    assert_int_equal(UVHTTP__COUNTER(&sums, requests), LOOPS * ROUNDS);
 }
 
 int main(void) {

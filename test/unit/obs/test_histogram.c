@@ -157,12 +157,12 @@ static void test_merge_is_as_if_all_were_recorded_in_one(void **state) {
     assert_memory_equal(&empty, &together, sizeof together);
 }
 
-enum { TURNS = 200000 };
+enum { ROUNDS = 200000 };
 static atomic_bool done;
 
 static void *record_many(void *arg) {
     (void)arg;
-    for (uint64_t i = 0; i < TURNS; i++) uvhttp__histogram_record(&histogram, 1000 + i % 5000);
+    for (uint64_t i = 0; i < ROUNDS; i++) uvhttp__histogram_record(&histogram, 1000 + i % 5000);
     atomic_store(&done, true);
     return NULL;
 }
@@ -178,13 +178,13 @@ static void test_snapshot_of_another_thread_is_consistent(void **state) {
         uvhttp__histogram_init(&snapshot);
         uvhttp__histogram_merge(&snapshot, &histogram);
         uint64_t count = uvhttp__histogram_count(&snapshot);
-        assert_true(count >= last && count <= TURNS);
+        assert_true(count >= last && count <= ROUNDS);
         last = count;
         uint64_t median = uvhttp__histogram_percentile(&snapshot, 50);
         if (count) assert_true(median >= 1000 && median < 6000);
     }
     pthread_join(thread, NULL);
-    assert_int_equal(uvhttp__histogram_count(&histogram), TURNS);
+    assert_int_equal(uvhttp__histogram_count(&histogram), ROUNDS);
 }
 
 int main(void) {

@@ -28,7 +28,7 @@ static void send_truncated(uvhttp_request_t *req, uvhttp_response_t *res, void *
     if (ftruncate(file, HELD) != 0) abort();
 }
 
-static void send_content(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void send_shared(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req;
     if (uvhttp_response_on_done(res, count_done, NULL) != UVHTTP_OK) abort();
     uvhttp_response_send_shared_body(res, 200, "text/plain", user);
@@ -166,7 +166,7 @@ static void test_a_response_is_over_when_all_of_it_is_queued(void **state) {
     assert_int_equal(uvhttp_shared_body_new(bytes, CONTENT, &content), UVHTTP_OK);
     atomic_store(&done_count, 0);
     serving_make(serving);
-    uvhttp_get(serving->server, "/content", send_content, content);
+    uvhttp_get(serving->server, "/content", send_shared, content);
     serving_start(serving);
     int fd = client_ask(serving, GET("/content"));
     take_head(fd);

@@ -68,7 +68,7 @@ static void test_pieces_of_what_has_no_body_are_not_sent(void **state) {
     serving_t *serving = *state;
     start(serving);
     static const struct {
-        const char *request, *answer;
+        const char *request, *expected;
     } cases[] = {
         {"HEAD /pieces/200 HTTP/1.1\r\nHost: a\r\n\r\n", OK_HEAD "Transfer-Encoding: chunked\r\n\r\n"},
         {"HEAD /sized/200 HTTP/1.1\r\nHost: a\r\n\r\n", OK_HEAD "Content-Length: 6\r\n\r\n"},
@@ -80,7 +80,7 @@ static void test_pieces_of_what_has_no_body_are_not_sent(void **state) {
         {GET("/pieces/200"), OK_HEAD "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i)
-        assert_string_equal(first_response(serving, cases[i].request), cases[i].answer);
+        assert_string_equal(first_response(serving, cases[i].request), cases[i].expected);
 }
 
 int main(void) {

@@ -8,14 +8,14 @@
 enum { STREAMS = 2 };
 
 static struct {
-    sem_t go_on;
+    sem_t proceed;
     atomic_uint begun, ended, kept_count;
     uvhttp_deferred_t *kept[STREAMS];
 } work;
 
 static void block(void *arg) {
     (void)arg;
-    while (sem_wait(&work.go_on) != 0) continue;
+    while (sem_wait(&work.proceed) != 0) continue;
 }
 
 static void on_worker(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -48,7 +48,7 @@ static void text(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 
 /* Also handles, on a thread that is no loop's. */
 static void let_go(void) {
-    for (unsigned i = 0; i < STREAMS; i++) sem_post(&work.go_on);
+    for (unsigned i = 0; i < STREAMS; i++) sem_post(&work.proceed);
     for (unsigned i = 0; i < atomic_load(&work.kept_count); i++) uvhttp_deferred_release(work.kept[i]);
     if (atomic_exchange(&work.kept_count, 0) == 0) WAIT_UNTIL(atomic_load(&work.ended) == STREAMS);
 }
@@ -56,7 +56,7 @@ static void let_go(void) {
 static serving_t *serve(void **state) {
     serving_t *serving = *state;
     memset(&work, 0, sizeof work);
-    sem_init(&work.go_on, 0, 0);
+    sem_init(&work.proceed, 0, 0);
     serving->config.http2_concurrent_streams_max = STREAMS;
     serving->config.worker_threads = 2 * STREAMS;
     serving_make(serving);

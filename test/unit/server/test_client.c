@@ -142,7 +142,7 @@ static const char *respond_to(serving_t *serving, int listener, const char *text
 /* --- tests --- */
 
 typedef struct vector {
-    const char *method, *text, *answer;
+    const char *method, *text, *expected;
 } vector_t;
 
 static void expect_vectors(serving_t *serving, const vector_t *vectors, size_t count) {
@@ -152,7 +152,7 @@ static void expect_vectors(serving_t *serving, const vector_t *vectors, size_t c
         for (int bytes = 0; bytes < 2; bytes++) {
             print_message("%.*s\n", (int)strcspn(vectors[i].text, "\r"), vectors[i].text);
             ask_for(&(uvhttp_client_request_t){.url = url, .method = vectors[i].method});
-            assert_string_equal(respond_to(serving, listener, vectors[i].text, bytes), vectors[i].answer);
+            assert_string_equal(respond_to(serving, listener, vectors[i].text, bytes), vectors[i].expected);
         }
     }
     assert_int_equal(uvhttp_server_counter(serving->server, "client_requests"), 2 * count);
@@ -306,7 +306,7 @@ static void test_a_deadline_holds_for_all_of_it(void **state) {
 static void test_what_can_be_said_at_once_is(void **state) {
     static const struct {
         uvhttp_client_request_t request;
-        const char *answer;
+        const char *expected;
     } cases[] = {
         {{.url = NULL}, "UVHTTP_E_INVALID"},
         {{.url = "https://127.0.0.1/"}, "UVHTTP_E_UNSUPPORTED"},
@@ -326,7 +326,7 @@ static void test_what_can_be_said_at_once_is(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ask_for(&cases[i].request);
         int client = client_ask(serving, GET("/ask"));
-        assert_string_equal(client_read(client)->body, cases[i].answer);
+        assert_string_equal(client_read(client)->body, cases[i].expected);
         close(client);
     }
     uvhttp_client_response_t *response;

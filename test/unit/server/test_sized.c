@@ -527,7 +527,7 @@ static void expect_filled(const writer_t *writer, size_t size) {
         if ((unsigned char)given[at] != 0xa5) fail_msg("%s, %zu bytes: byte %zu is written", writer->name, size, at);
 }
 
-static void test_programs_get_the_fields_that_they_have_room_for(void **state) {
+static void test_programs_get_the_fields_that_fit(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof writers / sizeof *writers; i++) {
         expect_filled(&writers[i], 0);
@@ -547,7 +547,7 @@ int main(void) {
         TEST(test_a_newer_program_is_refused_when_it_sets_what_is_not_known),
         TEST(test_certificates_of_an_older_and_a_newer_program),
         TEST(test_what_a_newer_program_reserves_is_refused),
-        TEST(test_programs_get_the_fields_that_they_have_room_for),
+        TEST(test_programs_get_the_fields_that_fit),
         ON_ENGINE(test_requests_of_coroutines_come_with_their_size, on_epoll),
     };
     return RUN_TABLE(tests);

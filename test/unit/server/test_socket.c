@@ -2,7 +2,7 @@
 #include "support/http_server.h"
 
 static int pairs[2][2];
-static uvhttp_fd_watcher_t watches[2];
+static uvhttp_fd_watcher_t watchers[2];
 static uvhttp_connector_t connector;
 static uvhttp_deferred_t *deferred;
 static atomic_int calls;
@@ -22,7 +22,7 @@ static void ask(serving_t *serving, const char *to, const char *expected) {
 
 static void begin(serving_t *serving, uvhttp_handler_cb handler) {
     calls = 0;
-    memset(watches, 0, sizeof watches);
+    memset(watchers, 0, sizeof watchers);
     memset(&connector, 0, sizeof connector);
     for (int i = 0; i < 2; i++)
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pairs[i]), 0);
@@ -38,10 +38,10 @@ static void end(serving_t *serving) {
 
 /* --- descriptors --- */
 
-static void on_first(uvhttp_fd_watcher_t *watch, void *user) {
+static void on_first(uvhttp_fd_watcher_t *watcher, void *user) {
     (void)user;
     calls++;
-    uvhttp_fd_watcher_stop(watch == &watches[0] ? &watches[1] : &watches[0]);
+    uvhttp_fd_watcher_stop(watcher == &watchers[0] ? &watchers[1] : &watchers[0]);
     respond(UVHTTP_OK);
 }
 
@@ -50,7 +50,7 @@ static void both_are_ready(uvhttp_request_t *req, uvhttp_response_t *res, void *
     deferred = uvhttp_response_defer(res);
     for (int i = 0; i < 2; i++) {
         if (write(pairs[i][1], "x", 1) != 1) abort();
-        if (uvhttp_fd_watcher_start(&watches[i], pairs[i][0], UVHTTP_READABLE, on_first, user) != UVHTTP_OK) abort();
+        if (uvhttp_fd_watcher_start(&watchers[i], pairs[i][0], UVHTTP_READABLE, on_first, user) != UVHTTP_OK) abort();
     }
 }
 
@@ -64,13 +64,13 @@ static void test_a_wait_that_is_stopped_by_another_is_not_called(void **state) {
     assert_int_equal(calls, 2);
 }
 
-static void on_again(uvhttp_fd_watcher_t *watch, void *user) {
+static void on_again(uvhttp_fd_watcher_t *watcher, void *user) {
     char byte;
     size_t size;
     int status = uvhttp_socket_read(pairs[0][0], &byte, 1, &size);
     if (++calls < 3) { /* begun again in its own function */
         if (status != UVHTTP_OK || write(pairs[0][1], "y", 1) != 1) abort();
-        status = uvhttp_fd_watcher_start(watch, pairs[0][0], UVHTTP_READABLE, on_again, user);
+        status = uvhttp_fd_watcher_start(watcher, pairs[0][0], UVHTTP_READABLE, on_again, user);
         if (status == UVHTTP_OK) return;
     }
     respond(status);
@@ -81,16 +81,17 @@ static void again(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     char byte;
     size_t size;
     deferred = uvhttp_response_defer(res);
-    bool right = uvhttp_socket_read(pairs[0][0], &byte, 1, &size) == UVHTTP_E_AGAIN && size == 0 &&
-                 uvhttp_fd_watcher_start(NULL, 0, UVHTTP_READABLE, on_again, user) == UVHTTP_E_INVALID &&
-                 uvhttp_fd_watcher_start(&watches[0], -1, UVHTTP_READABLE, on_again, user) == UVHTTP_E_INVALID &&
-                 uvhttp_fd_watcher_start(&watches[0], 1000000, UVHTTP_READABLE, on_again, user) == UVHTTP_E_INVALID &&
-                 uvhttp_fd_watcher_start(&watches[0], pairs[0][0], 0, on_again, user) == UVHTTP_E_INVALID &&
-                 uvhttp_fd_watcher_start(&watches[0], pairs[0][0], 4, on_again, user) == UVHTTP_E_INVALID &&
-                 uvhttp_fd_watcher_start(&watches[0], pairs[0][0], UVHTTP_WRITABLE | UVHTTP_READABLE, on_first, user) ==
-                     UVHTTP_OK &&
-                 uvhttp_fd_watcher_start(&watches[1], pairs[0][0], UVHTTP_READABLE, on_first, user) == UVHTTP_E_STATE &&
-                 uvhttp_fd_watcher_start(&watches[0], pairs[0][0], UVHTTP_READABLE, on_again, user) == UVHTTP_OK;
+    bool right =
+        uvhttp_socket_read(pairs[0][0], &byte, 1, &size) == UVHTTP_E_AGAIN && size == 0 &&
+        uvhttp_fd_watcher_start(NULL, 0, UVHTTP_READABLE, on_again, user) == UVHTTP_E_INVALID &&
+        uvhttp_fd_watcher_start(&watchers[0], -1, UVHTTP_READABLE, on_again, user) == UVHTTP_E_INVALID &&
+        uvhttp_fd_watcher_start(&watchers[0], 1000000, UVHTTP_READABLE, on_again, user) == UVHTTP_E_INVALID &&
+        uvhttp_fd_watcher_start(&watchers[0], pairs[0][0], 0, on_again, user) == UVHTTP_E_INVALID &&
+        uvhttp_fd_watcher_start(&watchers[0], pairs[0][0], 4, on_again, user) == UVHTTP_E_INVALID &&
+        uvhttp_fd_watcher_start(&watchers[0], pairs[0][0], UVHTTP_WRITABLE | UVHTTP_READABLE, on_first, user) ==
+            UVHTTP_OK &&
+        uvhttp_fd_watcher_start(&watchers[1], pairs[0][0], UVHTTP_READABLE, on_first, user) == UVHTTP_E_STATE &&
+        uvhttp_fd_watcher_start(&watchers[0], pairs[0][0], UVHTTP_READABLE, on_again, user) == UVHTTP_OK;
     if (!right || write(pairs[0][1], "x", 1) != 1) abort();
 }
 
@@ -100,7 +101,7 @@ static void test_a_wait_may_be_begun_again(void **state) {
     ask(serving, "", "ok");
     end(serving);
     assert_int_equal(calls, 3);
-    assert_int_equal(uvhttp_fd_watcher_start(&watches[0], 0, UVHTTP_READABLE, on_first, NULL), UVHTTP_E_STATE);
+    assert_int_equal(uvhttp_fd_watcher_start(&watchers[0], 0, UVHTTP_READABLE, on_first, NULL), UVHTTP_E_STATE);
     uvhttp_fd_watcher_stop(NULL);
 }
 

@@ -23,7 +23,7 @@ int client_socket(void) {
     return fd;
 }
 
-/* A connect that is interrupted goes on: what the kernel cleans up after an io_uring of this thread interrupts it. */
+/* A connect that is interrupted continues: what the kernel cleans up after an io_uring of this thread interrupts it. */
 static int connect_error(int fd, int port) {
     struct sockaddr_in address = loopback(port);
     int error = connect(fd, (struct sockaddr *)&address, sizeof address) == 0 ? 0 : errno;

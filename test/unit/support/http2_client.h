@@ -1,5 +1,5 @@
-/* Owns: a client of HTTP/2 for unit tests that writes the frames it is told to and reads what comes, without a table of
- * header compression of its own: what it sends is literal, and of heads that come it shows the bytes. */
+/* Owns: a client of HTTP/2 for unit tests that writes the frames that a test gives it and reads what comes, without a
+ * table of header compression of its own: what it sends is literal, and of heads that come it shows the bytes. */
 #ifndef UVHTTP_TEST_UNIT_SUPPORT_HTTP2_CLIENT_H
 #define UVHTTP_TEST_UNIT_SUPPORT_HTTP2_CLIENT_H
 

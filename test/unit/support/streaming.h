@@ -1,5 +1,5 @@
-/* Owns: what the tests of streamed request bodies share: a handler that takes what comes and writes down what it was
- * told, and clients for it. */
+/* Owns: what the tests of streamed request bodies share: a handler that takes what comes and records what it
+ * saw, and clients for it. */
 #ifndef UVHTTP_TEST_UNIT_SUPPORT_STREAMING_H
 #define UVHTTP_TEST_UNIT_SUPPORT_STREAMING_H
 

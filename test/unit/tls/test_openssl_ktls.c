@@ -301,7 +301,7 @@ static void test_a_kernel_that_refuses_leaves_the_socket_as_it_is(void **state) 
     close(ends[1]);
 }
 
-static void expect_the_kernel_to_go_on(const char *suites) {
+static void expect_the_kernel_to_continue(const char *suites) {
     int server, client;
     uint8_t refuses;
     char data[64];
@@ -342,9 +342,9 @@ static void test_the_kernel_continues_where_the_session_has_stopped(void **state
         print_message("           this kernel has no TLS (./dev ktls has one)\n");
         skip();
     }
-    expect_the_kernel_to_go_on("TLS_AES_128_GCM_SHA256");
-    expect_the_kernel_to_go_on("TLS_AES_256_GCM_SHA384");
-    expect_the_kernel_to_go_on("TLS_CHACHA20_POLY1305_SHA256");
+    expect_the_kernel_to_continue("TLS_AES_128_GCM_SHA256");
+    expect_the_kernel_to_continue("TLS_AES_256_GCM_SHA384");
+    expect_the_kernel_to_continue("TLS_CHACHA20_POLY1305_SHA256");
 }
 
 int main(void) {

@@ -15,7 +15,7 @@
 #include "tls/openssl.h"
 #include "tls/tls.h"
 
-#define FOREVER 0
+#define NO_END 0
 #define HOUR 3600
 
 typedef struct pair {
@@ -51,10 +51,10 @@ static void free_pair(pair_t *pair) {
     uvhttp__free(pair->key);
 }
 
-/* A response about the certificate, which is its own issuer. until: seconds from now, FOREVER: it says nothing. */
+/* A response about the certificate, which is its own issuer. until: seconds from now, NO_END: it says nothing. */
 static void write_response(const pair_t *about, int verdict, long until) {
     ASN1_TIME *since = ASN1_GENERALIZEDTIME_adj(NULL, time(NULL), 0, -2 * HOUR);
-    ASN1_TIME *end = until == FOREVER ? NULL : ASN1_GENERALIZEDTIME_adj(NULL, time(NULL), 0, until);
+    ASN1_TIME *end = until == NO_END ? NULL : ASN1_GENERALIZEDTIME_adj(NULL, time(NULL), 0, until);
     OCSP_BASICRESP *basic = OCSP_BASICRESP_new();
     OCSP_CERTID *id = OCSP_cert_to_id(EVP_sha1(), about->leaf, about->leaf);
     assert_non_null(OCSP_basic_add1_status(basic, id, verdict, 0, since, since, end));
@@ -95,7 +95,7 @@ static bool is_stapled(uvhttp_tls_t *tls) {
 
 static void test_a_response_that_is_good_is_stapled(void **state) {
     (void)state;
-    static const long ends[] = {HOUR, FOREVER};
+    static const long ends[] = {HOUR, NO_END};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         write_response(&served, V_OCSP_CERTSTATUS_GOOD, ends[i]);
         uvhttp_tls_t *tls = make();
