@@ -55,10 +55,10 @@ static void guest_on_readable(void *arg) {
     uvhttp__epoll_drain(epoll);
 }
 
-/* Only uvhttp__fd_set_watch_by_uv can fail: it comes first, so that there is nothing to unwind. */
+/* Only uvhttp__fd_set_poll_by_uv can fail: it comes first, so that there is nothing to unwind. */
 int uvhttp__uv_embed_epoll_start(uvhttp__epoll_t *epoll, uv_loop_t *embedding) {
     epoll->loop.uv = embedding;
-    int status = uvhttp__fd_set_watch_by_uv(epoll->loop.waited, guest_on_readable, epoll);
+    int status = uvhttp__fd_set_poll_by_uv(epoll->loop.waited, guest_on_readable, epoll);
     if (status != UVHTTP_OK) return status;
     uv_prepare_init(embedding, &epoll->prepare);
     uv_check_init(embedding, &epoll->check);
