@@ -75,24 +75,31 @@ check "$work/shared_cpp"
 check "$work/shared_cpp20"
 
 echo "what coroutines give away is destroyed once, by each compiler and optimization"
-for compiler in g++ clang++; do
-    command -v $compiler >/dev/null || fail "$compiler is needed"
+owned_once() { # owned_once COMPILER
+    command -v "$1" >/dev/null || fail "$1 is needed"
+    owning=$work/owning-$1
     for level in 0 1 2; do
         # shellcheck disable=SC2046 # words on purpose
-        $compiler -std=c++20 -O$level -fsanitize=address "$here/owning.cpp" -o "$work/owning" \
-            $(pkg-config --cflags --libs uvhttp)
-        echo "$compiler -O$level"
-        check "$work/owning"
+        "$1" -std=c++20 -O$level -fsanitize=address "$here/owning.cpp" -o "$owning" $(pkg-config --cflags --libs uvhttp)
+        echo "$1 -O$level"
+        check "$owning"
     done
     # A closure that is made where it is awaited: right, or refused with a message.
     # shellcheck disable=SC2046
-    if $compiler -std=c++20 -fsanitize=address -DAWAIT_TEMPORARY "$here/owning.cpp" -o "$work/owning" \
-        $(pkg-config --cflags --libs uvhttp) 2>"$work/refused.log"; then
-        check "$work/owning"
+    if "$1" -std=c++20 -fsanitize=address -DAWAIT_TEMPORARY "$here/owning.cpp" -o "$owning" \
+        $(pkg-config --cflags --libs uvhttp) 2>"$owning.log"; then
+        check "$owning"
     else
-        grep -q 'keep it in a variable' "$work/refused.log" || fail "$compiler: $(cat "$work/refused.log")"
+        grep -q 'keep it in a variable' "$owning.log" || fail "$1: $(cat "$owning.log")"
     fi
-done
+}
+# Each compiler has one CPU. "wait" brings the failure of the one that it names.
+owned_once clang++ &
+clang=$!
+owned_once g++ &
+gcc=$!
+wait $clang
+wait $gcc
 
 echo "uvhttp-load"
 [ "$("$prefix/bin/uvhttp-load" --version)" = "uvhttp-load $version" ] || fail "uvhttp-load does not say $version"

@@ -2,6 +2,8 @@
 """Owns: the check that each public header compiles alone, without a warning, in each language that a program may include it
 from."""
 import argparse
+import concurrent.futures
+import os
 import pathlib
 import subprocess
 import sys
@@ -21,7 +23,7 @@ def headers(include):
 def compile_alone(directory, includes, name, standard, compilers):
     """What the compiler says; "" if nothing."""
     language = "c++" if standard.startswith("c++") else "c"
-    source = directory / f"header.{language}"
+    source = directory / f"{name.replace('/', '_')}-{standard}.{language}"
     source.write_text(f"#include <{name}>\nstruct not_empty;\n")
     command = [compilers[language], "-x", language, f"-std={standard}", *WARNINGS, "-fsyntax-only"]
     result = subprocess.run([*command, *(f"-I{path}" for path in includes), source], capture_output=True, text=True)
@@ -30,14 +32,11 @@ def compile_alone(directory, includes, name, standard, compilers):
 
 def check(include, more, compilers):
     """The complaints, and how many were compiled."""
-    complaints, count = [], 0
-    with tempfile.TemporaryDirectory() as directory:
-        for name, standard in headers(include):
-            count += 1
-            said = compile_alone(pathlib.Path(directory), [include, *more], name, standard, compilers)
-            if said:
-                complaints.append(f"{name} as {standard}:\n{said}")
-    return complaints, count
+    found = list(headers(include))
+    with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        said = pool.map(lambda one: compile_alone(pathlib.Path(directory), [include, *more], *one, compilers), found)
+        complaints = [f"{name} as {standard}:\n{words}" for (name, standard), words in zip(found, said) if words]
+    return complaints, len(found)
 
 
 def main():
