@@ -1,4 +1,6 @@
-/* The floor for a libuv server: one thread, uv_tcp_t streams, one static buffer, a canned response per "\r\n\r\n" seen; no parsing, no limits, no timeouts. Not a server: the yardstick for a server on libuv streams. Build: cc -O2 -D_GNU_SOURCE libuv_limit.c -o libuv_limit -luv; run: ./libuv_limit PORT (0: any; it is printed) */
+/* The floor for a libuv server: one thread, uv_tcp_t streams, one static buffer, a canned response per "\r\n\r\n" seen;
+ * no parsing, no limits, no timeouts. Not a server: the yardstick for a server on libuv streams. Build: cc -O2
+ * -D_GNU_SOURCE libuv_limit.c -o libuv_limit -luv; run: ./libuv_limit PORT (0: any; it is printed) */
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* The floor for an io_uring server: one ring, multishot accept and receive, one ring of buffers, a canned response for each empty line, one system call per loop iteration. No parsing, no limits, no timeouts: the yardstick for the io_uring engine. cc -O2 -D_GNU_SOURCE uring_limit.c -o uring_limit -luring; ./uring_limit PORT (0: any; it is printed) */
+/* The floor for an io_uring server: one ring, multishot accept and receive, one ring of buffers, a canned response for
+ * each empty line, one system call per loop iteration. No parsing, no limits, no timeouts: the yardstick for the
+ * io_uring engine. cc -O2 -D_GNU_SOURCE uring_limit.c -o uring_limit -luring; ./uring_limit PORT (0: any; it is
+ * printed) */
 #include <errno.h>
 #include <liburing.h>
 #include <netinet/in.h>

@@ -1,4 +1,5 @@
-/* Owns: one program that stops at the layer given by its argument, for `uvhttp-bench attribute`. Each layer responds with "Hello, World!", so that the difference between two of them is the cost of the layer between them.
+/* Owns: one program that stops at the layer given by its argument, for `uvhttp-bench attribute`. Each layer responds
+ * with "Hello, World!", so that the difference between two of them is the cost of the layer between them.
  *
  *   layers LAYER PORT TLS_PORT FILES CERTIFICATE KEY ENGINE     # or: layers --version
  *

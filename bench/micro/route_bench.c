@@ -1,4 +1,5 @@
-/* Owns: the cost of routing a request and making its response, in ns per call on one core. Run manually: build/bench/route_bench. */
+/* Owns: the cost of routing a request and making its response, in ns per call on one core. Run manually:
+ * build/bench/route_bench. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

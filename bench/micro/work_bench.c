@@ -1,4 +1,7 @@
-/* Owns: the cost of submitting a job to the pool: jobs per second, CPU time and thread switches per job, for bursts like those of a loop iteration, by number of pool threads and of submitting threads. Run manually: build/bench/work_bench, or one case for strace -f -c -e trace=futex: build/bench/work_bench WORKERS PRODUCERS BURST. */
+/* Owns: the cost of submitting a job to the pool: jobs per second, CPU time and thread switches per job, for bursts
+ * like those of a loop iteration, by number of pool threads and of submitting threads. Run manually:
+ * build/bench/work_bench, or one case for strace -f -c -e trace=futex: build/bench/work_bench WORKERS PRODUCERS BURST.
+ */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>

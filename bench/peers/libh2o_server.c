@@ -1,4 +1,5 @@
-/* Owns: libh2o as a peer: one thread, one handler that responds with "Hello, World!" from memory. The program h2o can only respond with a file, which costs it an open and a read.
+/* Owns: libh2o as a peer: one thread, one handler that responds with "Hello, World!" from memory. The program h2o can
+ * only respond with a file, which costs it an open and a read.
  *
  *   libh2o_server PORT [CERTIFICATE KEY]
  */

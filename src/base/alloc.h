@@ -1,4 +1,4 @@
-/* Owns: all memory of the library. Everything else calls these, never malloc. May include: nothing. */
+/* Owns: memory allocation. All other code calls these functions, never malloc. May include: nothing. */
 #ifndef UVHTTP_SRC_BASE_ALLOC_H
 #define UVHTTP_SRC_BASE_ALLOC_H
 

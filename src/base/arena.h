@@ -1,4 +1,4 @@
-/* Owns: the bump arena: memory of one request, all given back at once. One thread at a time. May include: alloc. */
+/* Owns: the bump arena: memory of one request, all released together. One thread at a time. May include: alloc. */
 #ifndef UVHTTP_SRC_BASE_ARENA_H
 #define UVHTTP_SRC_BASE_ARENA_H
 

@@ -1,5 +1,5 @@
-/* Owns: the marks of what every request runs through, and of branches. Such functions are laid next to each other, so
- * that a request touches half the pages of code (12, not 24). May include: nothing. */
+/* Owns: attributes for functions on the path of every request, and for branches. The linker places these functions next
+ * to each other, so that a request touches half as many code pages (12, not 24). May include: nothing. */
 #ifndef UVHTTP_SRC_BASE_HOT_PATH_H
 #define UVHTTP_SRC_BASE_HOT_PATH_H
 

@@ -1,4 +1,4 @@
-/* Owns: a request head as offsets into its bytes: what src/http1 reads and src/message shows. May include: span. */
+/* Owns: a request head as offsets into its bytes: src/http1 writes it, and src/message reads it. May include: span. */
 #ifndef UVHTTP_SRC_BASE_HTTP_HEAD_H
 #define UVHTTP_SRC_BASE_HTTP_HEAD_H
 

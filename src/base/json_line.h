@@ -1,4 +1,4 @@
-/* Owns: how a character stands in a JSON string of a log line. May include: base. */
+/* Owns: the escaping of characters in JSON strings of log lines. May include: base. */
 #ifndef UVHTTP_SRC_BASE_JSON_LINE_H
 #define UVHTTP_SRC_BASE_JSON_LINE_H
 

@@ -1,4 +1,4 @@
-/* Owns: what keeps bytes or a descriptor alive for somebody who has yet to read them. May include: -. */
+/* Owns: the reference that keeps bytes or a descriptor valid until a reader is done with them. May include: -. */
 #ifndef UVHTTP_SRC_BASE_KEEPER_H
 #define UVHTTP_SRC_BASE_KEEPER_H
 

@@ -1,4 +1,4 @@
-/* Owns: reading bytes as integers, wherever they stand, in the order of this machine. May include: nothing. */
+/* Owns: unaligned loads of integers, in the byte order of this machine. May include: nothing. */
 #ifndef UVHTTP_SRC_BASE_LOAD_H
 #define UVHTTP_SRC_BASE_LOAD_H
 

@@ -1,5 +1,5 @@
-/* Owns: the queue by which any thread gives work to one. Lock-free, intrusive, unbounded: what is queued is bounded by
- * what its owners embed it in. May include: nothing. */
+/* Owns: the queue from many producer threads to one consumer. Lock-free, intrusive and unbounded: the objects that
+ * embed its nodes bound its length. May include: nothing. */
 #ifndef UVHTTP_SRC_BASE_MPSC_H
 #define UVHTTP_SRC_BASE_MPSC_H
 

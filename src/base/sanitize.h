@@ -1,5 +1,5 @@
-/* Owns: telling AddressSanitizer which bytes of a pool, slab or arena nobody may touch, and ThreadSanitizer of memory
- * that changes hands without its knowledge. May include: nothing. */
+/* Owns: annotations for sanitizers: AddressSanitizer poisons unused bytes of a pool, slab or arena, and ThreadSanitizer
+ * learns of transfers of memory that it cannot see. May include: nothing. */
 #ifndef UVHTTP_SRC_BASE_SANITIZE_H
 #define UVHTTP_SRC_BASE_SANITIZE_H
 

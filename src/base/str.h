@@ -1,5 +1,5 @@
-/* Owns: what one does with a uvhttp_str_t: compare, trim, take a list apart, parse and write numbers, percent-decode.
- * May include: load. */
+/* Owns: operations on uvhttp_str_t: compare, trim, split lists, parse and write numbers, percent-decode. May include:
+ * load. */
 #ifndef UVHTTP_SRC_BASE_STR_H
 #define UVHTTP_SRC_BASE_STR_H
 

@@ -1,4 +1,4 @@
-/* Owns: starting a thread of the library's own. */
+/* Owns: starting threads of the library. */
 #ifndef UVHTTP_SRC_BASE_THREAD_H
 #define UVHTTP_SRC_BASE_THREAD_H
 

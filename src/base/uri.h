@@ -1,4 +1,4 @@
-/* Owns: the syntax of parts of a request target that every version of HTTP reads alike. May include: nothing. */
+/* Owns: the syntax of the parts of a request target that are the same in all versions of HTTP. May include: nothing. */
 #ifndef UVHTTP_SRC_BASE_URI_H
 #define UVHTTP_SRC_BASE_URI_H
 

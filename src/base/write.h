@@ -1,4 +1,4 @@
-/* Owns: writing all of something to a descriptor that waits. May include: nothing. */
+/* Owns: writing a complete buffer to a blocking descriptor. May include: nothing. */
 #ifndef UVHTTP_SRC_BASE_WRITE_H
 #define UVHTTP_SRC_BASE_WRITE_H
 

@@ -1,5 +1,4 @@
-/* Owns: what a request to another server looks like: its url taken apart, its head written. May include: http1, obs,
- * base. */
+/* Owns: requests to other servers: parsing the url and writing the head. May include: http1, obs, base. */
 #ifndef UVHTTP_SRC_CLIENT_MESSAGE_H
 #define UVHTTP_SRC_CLIENT_MESSAGE_H
 

@@ -1,5 +1,5 @@
-/* Owns: the call of a handler on a worker thread, as call.c and worker.c share it, and its end when the client goes.
- * May include: as exchange.h. */
+/* Owns: the call of a handler on a worker thread, as call.c and worker.c share it, and its end when the client
+ * disconnects. May include: as exchange.h. */
 #ifndef UVHTTP_SRC_EXCHANGE_CALL_H
 #define UVHTTP_SRC_EXCHANGE_CALL_H
 

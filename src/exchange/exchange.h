@@ -124,7 +124,7 @@ struct uvhttp__exchange {
     bool borrowed; /* the head stands in the receive buffer, and its fields in worker->fields: they are no copies yet */
     bool responded;     /* the protocol has the whole response: only uvhttp__exchange_finished or _abort follows */
     bool released;      /* goes back to the pool when the last borrower has gone */
-    bool may_resume;     /* deferred by a middleware: uvhttp_deferred_next */
+    bool may_resume;    /* deferred by a middleware: uvhttp_deferred_next */
     bool body_waits;    /* ... before the body was read: it is not wanted yet */
     bool receiving;     /* the end of its body has not come */
     bool body_complete; /* the whole body comes with the next call, and may stay where it is */

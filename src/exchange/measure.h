@@ -1,4 +1,4 @@
-/* Owns: what metrics learn of an exchange that ends. The loop's thread. May include: as exchange.h. */
+/* Owns: the metrics of an exchange that ends. The loop's thread. May include: as exchange.h. */
 #ifndef UVHTTP_SRC_EXCHANGE_MEASURE_H
 #define UVHTTP_SRC_EXCHANGE_MEASURE_H
 

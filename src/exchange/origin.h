@@ -1,4 +1,4 @@
-/* Owns: what a request shows of its connection. May include: as exchange.h. */
+/* Owns: the properties of the connection that a request returns. May include: as exchange.h. */
 #ifndef UVHTTP_SRC_EXCHANGE_ORIGIN_H
 #define UVHTTP_SRC_EXCHANGE_ORIGIN_H
 

@@ -1,4 +1,4 @@
-/* Owns: how a response leaves, or is cut off. May include: as exchange.h. */
+/* Owns: sending a response, or cutting it off. May include: as exchange.h. */
 #ifndef UVHTTP_SRC_EXCHANGE_RESPOND_H
 #define UVHTTP_SRC_EXCHANGE_RESPOND_H
 

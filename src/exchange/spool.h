@@ -1,4 +1,4 @@
-/* Owns: bodies that come before their handler has a thread. May include: as exchange.h. */
+/* Owns: spooled bodies: received completely before their handler gets a worker thread. May include: as exchange.h. */
 #ifndef UVHTTP_SRC_EXCHANGE_SPOOL_H
 #define UVHTTP_SRC_EXCHANGE_SPOOL_H
 

@@ -1,4 +1,4 @@
-/* Owns: faults of handlers that the log names: those that block their loop, and those that make no response. The loop's
+/* Owns: faults of handlers that are logged: those that block their loop, and those that send no response. The loop's
  * thread. May include: as exchange.h. */
 #ifndef UVHTTP_SRC_EXCHANGE_STALL_H
 #define UVHTTP_SRC_EXCHANGE_STALL_H

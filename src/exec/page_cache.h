@@ -1,4 +1,5 @@
-/* Owns: which bytes of a file are in memory, so that sendfile(2) does not wait for a disk. May include: base. */
+/* Owns: the check whether bytes of a file are in the page cache, so that sendfile(2) does not wait for a disk. May
+ * include: base. */
 #ifndef UVHTTP_SRC_EXEC_PAGE_CACHE_H
 #define UVHTTP_SRC_EXEC_PAGE_CACHE_H
 

@@ -1,4 +1,4 @@
-/* Owns: what Accept-Encoding says (RFC 9110 section 12.5.3). May include: base. */
+/* Owns: evaluation of Accept-Encoding (RFC 9110 section 12.5.3). May include: base. */
 #ifndef UVHTTP_SRC_MESSAGE_ACCEPT_ENCODING_H
 #define UVHTTP_SRC_MESSAGE_ACCEPT_ENCODING_H
 

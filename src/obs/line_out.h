@@ -1,5 +1,5 @@
-/* Owns: whole lines on their way to a descriptor that may be slow or fail. The log's writer and the access log's writer
- * send theirs through this. May include: base. */
+/* Owns: writing complete lines to a descriptor that may be slow or fail. The writers of the log and of the access log
+ * use it. May include: base. */
 #ifndef UVHTTP_SRC_OBS_LINE_OUT_H
 #define UVHTTP_SRC_OBS_LINE_OUT_H
 

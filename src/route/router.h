@@ -1,5 +1,5 @@
-/* Owns: which handler a request goes to and which middleware it passes on the way. Built on one thread, frozen, then
- * read by all loops without a lock. May include: message, base. */
+/* Owns: the selection of handler and middleware for a request. Built on one thread, then immutable and read by all
+ * loops without a lock. May include: message, base. */
 #ifndef UVHTTP_SRC_ROUTE_ROUTER_H
 #define UVHTTP_SRC_ROUTE_ROUTER_H
 

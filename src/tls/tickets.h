@@ -1,5 +1,5 @@
-/* Owns: the keys of session tickets (RFC 5077, RFC 8446 section 4.6.1): one that is used, the one before that is still
- * understood. Shared by all loops. May include: base. */
+/* Owns: the keys of session tickets (RFC 5077, RFC 8446 section 4.6.1): the current one encrypts, and the previous one
+ * still decrypts. Shared by all loops. May include: base. */
 #ifndef UVHTTP_SRC_TLS_TICKETS_H
 #define UVHTTP_SRC_TLS_TICKETS_H
 

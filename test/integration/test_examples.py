@@ -262,7 +262,7 @@ def test_websocket_chat_has_a_page_and_a_topic(serve):
 
 
 @needs_websocket
-def test_websocket_broadcast_ticks_foreverybody(serve):
+def test_websocket_broadcast_ticks_for_everybody(serve):
     server = serve("websocket_broadcast")
     url = server.url("/ticks").replace("http", "ws")
 
