@@ -63,8 +63,8 @@ int uvhttp__multipart_next_param(uvhttp_str_t *rest, uvhttp__multipart_param_t *
     return 0;
 }
 
-/* Unescapes within the header, which is ours to write to. A backslash is not the last: it would have taken in the quote
- * that ends the value. */
+/* Unescapes within the header, which is ours to write to. A backslash is not the last: it would escape the quote that
+ * ends the value. */
 static uvhttp_str_t unescape(char *header, uvhttp_str_t value) {
     char *text = header + (value.data - header);
     size_t used = 0;

@@ -171,7 +171,7 @@ static bool ends_in(const char *text, const char *ending) {
     return size > ending_size && strcasecmp(text + size - ending_size, ending) == 0;
 }
 
-static void fuzz_host(uvhttp_str_t text) {
+static void fuzz_authority(uvhttp_str_t text) {
     static uvhttp_middleware_t allowed;
     if (!allowed.run) {
         const uvhttp_allowed_hosts_options_t options = {.hosts = "example.org,*.example.net", .loopback = true};
@@ -235,7 +235,7 @@ static void fuzz_url(uvhttp_str_t text) {
     uvhttp__client_url_t url;
     char address[UVHTTP__CONNECT_TEXT_MAX];
     if (text.size > 4096 || uvhttp__client_url_parse(text, &url) != UVHTTP_OK) return;
-    if (!uvhttp__valid_authority(url.authority, false)) die("a URL has no host");
+    if (!uvhttp__valid_authority(url.authority, false)) die("a URL has no authority");
     if (7 + url.authority.size + url.target.size != text.size) die("a part of a URL is lost");
     if (uvhttp__client_url_address(&url, address, sizeof address) == UVHTTP_OK &&
         has_blank_or_control(address, strlen(address)))
@@ -284,7 +284,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
         case 5: fuzz_authorization(text, false, false); break;
         case 6: fuzz_authorization(text, true, true); break;
         case 7: fuzz_authorization(text, false, true); break;
-        case 8: fuzz_host(text); break;
+        case 8: fuzz_authority(text); break;
         case 9: fuzz_redirect(text); break;
         case 10: fuzz_url(text); break;
         default: fuzz_handshake(text); break;

@@ -158,7 +158,7 @@ def test_redirects_keep_rest_and_query(serve, site):
     (["--redirect", "/a", "/b*"], "uvhttp serve: redirect to \"/b*\": without a '*' at the end of \"/a\" it has no rest"),
     (["--redirect", "/a", "/b", "300"], "uvhttp serve: redirect with status 300: expected 301, 302, 303, 307 or 308"),
     (["--redirect", "/a/*", "/a/b/*"], 'uvhttp serve: redirect from "/a/*" to "/a/b/*": it would never end'),
-    (["--redirect", "/a*", "https://b.example*"], "uvhttp serve: redirect to \"https://b.example*\": the rest would be part of the host: write a '/' before the '*'"),
+    (["--redirect", "/a*", "https://b.example*"], "uvhttp serve: redirect to \"https://b.example*\": the rest would be part of the authority: write a '/' before the '*'"),
     (["--basic-auth", "nobody"], "uvhttp serve: --basic-auth '': expected USER:PASSWORD"),
     (["--http-port", "0"], "uvhttp serve: --http-port '0': there is no HTTPS to redirect to: add --tls, or --certificate and --key"),
     (["-p"], "uvhttp serve: -p '': needs a value"),

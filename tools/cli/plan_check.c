@@ -91,8 +91,9 @@ static void check_field(plan_t *plan, const field_t *field) {
             plan_problem(plan, field->place, "%s is set by the server itself: leave it out", field->name);
 }
 
-/* Whether what stands for a '*' would continue the host of a URL: "https://example.org*" leads to example.org.evil. */
-static bool continues_host(const char *to) {
+/* Whether what stands for a '*' would continue the authority of a URL: "https://example.org*" leads to
+ * example.org.evil. */
+static bool continues_authority(const char *to) {
     const char *host = strstr(to, "://");
     return host && !strpbrk(host + 3, "/?#") && to[strlen(to) - 1] == '*';
 }
@@ -106,9 +107,9 @@ static void check_redirect(plan_t *plan, const redirect_t *redirect) {
                      redirect->to);
     if (!is_value(redirect->to) || strchr(redirect->to, ' '))
         plan_problem(plan, redirect->place, "redirect to \"%s\": it has spaces or control characters", redirect->to);
-    if (*redirect->to != '/' && continues_host(redirect->to))
+    if (*redirect->to != '/' && continues_authority(redirect->to))
         plan_problem(plan, redirect->place,
-                     "redirect to \"%s\": the rest would be part of the host: write a '/' before the '*'",
+                     "redirect to \"%s\": the rest would be part of the authority: write a '/' before the '*'",
                      redirect->to);
     if (to > 0 && redirect->to[to - 1] == '*' && (from == 0 || redirect->from[from - 1] != '*'))
         plan_problem(plan, redirect->place, "redirect to \"%s\": without a '*' at the end of \"%s\" it has no rest",

@@ -109,7 +109,7 @@ static void test_trailers_behind_a_body_of_the_right_length(void **state) {
 }
 
 /* A block is collected in memory of the connection, which may lie before the input or behind it. */
-static void test_parts_of_a_block_are_taken_from_any_memory(void **state) {
+static void test_parts_of_a_block_come_from_any_memory(void **state) {
     (void)state;
     static peer_t peer;
     char automatic[256];
@@ -342,7 +342,7 @@ int main(void) {
         cmocka_unit_test(test_trailers_with_a_priority),
         cmocka_unit_test(test_a_block_of_padding_alone),
         cmocka_unit_test(test_trailers_behind_a_body_of_the_right_length),
-        cmocka_unit_test(test_parts_of_a_block_are_taken_from_any_memory),
+        cmocka_unit_test(test_parts_of_a_block_come_from_any_memory),
         cmocka_unit_test(test_a_block_is_under_way_between_its_frames),
         cmocka_unit_test(test_a_head_in_one_frame_has_a_limit),
         cmocka_unit_test(test_a_block_without_memory_ends_the_connection),

@@ -178,7 +178,7 @@ static void test_x_forwarded_fields_go_together_from_the_end(void **state) {
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) check(&vectors[i], UVHTTP__PROXY_HEADER_X_FORWARDED);
 }
 
-static void test_a_host_is_short_and_needs_memory(void **state) {
+static void test_an_authority_is_short_and_needs_memory(void **state) {
     (void)state;
     char field[400], host[300];
     for (size_t size = 255; size <= 256; size++) {
@@ -316,7 +316,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forwarded_is_read_from_the_last_element_to_the_first_that_is_not_trusted),
         cmocka_unit_test(test_x_forwarded_fields_go_together_from_the_end),
-        cmocka_unit_test(test_a_host_is_short_and_needs_memory),
+        cmocka_unit_test(test_an_authority_is_short_and_needs_memory),
         cmocka_unit_test(test_elements_that_cannot_be_read_are_passed_over),
         cmocka_unit_test(test_elements_are_limited),
         cmocka_unit_test(test_only_the_configured_field_is_read),

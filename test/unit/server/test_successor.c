@@ -111,7 +111,7 @@ static void receive(serving_t *serving, const upgrade_t *upgrade) {
 #define LONG_10 "0123456789"
 #define LONG_100 LONG_10 LONG_10 LONG_10 LONG_10 LONG_10 LONG_10 LONG_10 LONG_10 LONG_10 LONG_10
 
-static void test_what_the_old_process_passes_is_taken(void **state) {
+static void test_what_the_old_process_passes_is_accepted(void **state) {
     serving_t *serving = *state;
     static const upgrade_t upgrades[] = {
         {{{"C", NOTHING}}, UVHTTP_OK, 0, 0, false},
@@ -214,7 +214,7 @@ static void test_a_process_that_has_ended_hears_nothing(void **state) {
 int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
     const struct CMUnitTest tests[] = {
-        ON_ENGINE(test_what_the_old_process_passes_is_taken, on_epoll),
+        ON_ENGINE(test_what_the_old_process_passes_is_accepted, on_epoll),
         ON_ENGINE(test_what_it_never_passes_ends_the_upgrade_and_is_closed, on_epoll),
         ON_ENGINE(test_a_variable_alone_is_no_upgrade, on_epoll),
         cmocka_unit_test(test_the_old_process_hears_how_it_went),
