@@ -170,7 +170,7 @@ EXHAUSTIONS = [
 
 def suffer(build, backend, exhaustion):
     """Returns what was wrong."""
-    patient = {"connection_timeout": 60, "body_timeout": 60, "write_timeout": 60}
+    patient = {"connection_timeout": 60, "body_timeout": 60, "write_timeout": 60, "min_receive_rate": "never"}
     with Server(build, backend, {**patient, **exhaustion.settings}, exhaustion.arguments) as server:
         scene = exhaustion.exhaust(server)
         next(scene)
