@@ -235,13 +235,10 @@ static ALWAYS_INLINE void note_special(uvhttp__http2_assembly_t *at, cursor_t *c
 }
 
 /* The literal at cursor->offset becomes an entry of the table. Returns false without memory. */
-static ALWAYS_INLINE bool insert(uvhttp__http2_assembly_t *at, cursor_t *cursor, uint32_t name_size,
+static ALWAYS_INLINE bool insert(uvhttp__http2_assembly_t *at, const cursor_t *cursor, uint32_t name_size,
                                  uint32_t value_size, unsigned name, unsigned facts) {
-    uvhttp__hpack_table_t *table = &at->reader.decoder->table;
-    int status = uvhttp__hpack_table_insert(table, cursor->base + cursor->offset, name_size, value_size, (uint8_t)name,
-                                            (uint8_t)facts);
-    look_at_table(cursor, table); /* its memory may be another, and fields are gone if it had none */
-    return status == UVHTTP_OK;
+    return uvhttp__hpack_table_insert(&at->reader.decoder->table, cursor->base + cursor->offset, name_size, value_size,
+                                      (uint8_t)name, (uint8_t)facts) == UVHTTP_OK;
 }
 
 /* A cookie, a priority, or a :path with a query, which a table has whole. False: as of read_listed. */
@@ -330,10 +327,7 @@ static ALWAYS_INLINE bool read_inserted_path(uvhttp__http2_assembly_t *at, curso
     unsigned facts = UVHTTP__HPACK_GOOD_PSEUDO;
     if ((cursor->seen & UVHTTP__SEEN_QUERY) != 0) facts |= UVHTTP__HPACK_QUERY;
     if ((cursor->seen & UVHTTP__SEEN_ODD_PATH) != 0) facts = 0;
-    if (insert(at, &before, PATH_NAME_SIZE, value_size, UVHTTP__HPACK_PATH, facts)) {
-        look_at_table(cursor, &at->reader.decoder->table);
-        return true;
-    }
+    if (insert(at, &before, PATH_NAME_SIZE, value_size, UVHTTP__HPACK_PATH, facts)) return true;
     *cursor = before;
     return false;
 }
@@ -346,7 +340,7 @@ static ALWAYS_INLINE bool read_one_less_usual(uvhttp__http2_assembly_t *at, curs
 }
 
 /* As many fields as are one of these. By itself, so that those that are more usual keep the registers; in a loop of its
- * own, because few heads have one alone. */
+ * own, because few heads have one alone. What the cursor says of the table may be out of date afterwards. */
 static UVHTTP__HOT NOINLINE void read_less_usual(uvhttp__http2_assembly_t *at, cursor_t *shared) {
     cursor_t cursor = *shared;
     while (cursor.in != cursor.end && read_one_less_usual(at, &cursor)) continue;

@@ -9,6 +9,16 @@ static uvhttp__http2_stream_t *open_streams(peer_t *peer, uint32_t last) {
     return uvhttp__http2_find(&peer->http2, last);
 }
 
+/* One more, of a connection that has some. */
+static uvhttp__http2_stream_t *open_stream(peer_t *peer, uint32_t id) {
+    static wire_t wire;
+    wire.size = 0;
+    PUT(&wire, HEADERS, WHOLE, id, "head");
+    feed_wire(peer, &wire);
+    peer->events_size = peer->sent_size = 0;
+    return uvhttp__http2_find(&peer->http2, id);
+}
+
 static void feed_data(peer_t *peer, uint32_t id, size_t size) {
     static wire_t wire;
     static char body[16384];
@@ -142,11 +152,18 @@ static void test_credit_that_is_due_when_the_body_ends(void **state) {
     uvhttp__http2_consume(&peer.http2, stream, 65536);
     assert_int_equal(peer.http2.credit_stream_id, 1);
     uvhttp__http2_reset(&peer.http2, stream, UVHTTP__HTTP2_CANCEL);
-    uvhttp__http2_release(&peer.http2, stream);
     take_control(&peer);
     assert_string_equal(peer.sent, "rst 1 CANCEL\n");
     assert_int_equal(peer.http2.credit_stream_id, 0);
     assert_int_equal(peer.http2.consumed, 65536);
+    uvhttp__http2_release(&peer.http2, stream);
+    stream = open_stream(&peer, 3);
+    for (unsigned i = 0; i < 4; i++) feed_data(&peer, 3, 16384);
+    uvhttp__http2_consume(&peer.http2, stream, 65536);
+    uvhttp__http2_reset(&peer.http2, stream, UVHTTP__HTTP2_CANCEL);
+    uvhttp__http2_release(&peer.http2, stream);
+    take_control(&peer); /* the stream is gone */
+    assert_string_equal(peer.sent, "rst 3 CANCEL\n");
     peer_deinit(&peer);
 }
 
