@@ -1,5 +1,6 @@
-/* Owns: operators in a run: clients of the admin listener, which ask while the server starts, is full, drains and stops.
- * A response is complete, is JSON where it should be, says what is true, and comes in time, whatever the server does. */
+/* Owns: operators in a run: clients of the admin listener, which ask while the server starts, is full, drains and
+ * stops. A response is complete, is JSON where it should be, says what is true, and comes in time, whatever the server
+ * does. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
