@@ -95,11 +95,12 @@ endif()
 # link-time optimisation the linker sees the calls too late to put others in their place.
 if(BUILD_WITH_FORMS AND BUILD_WITH_MIDDLEWARE AND BUILD_WITH_STATIC AND NOT UVHTTP_LTO)
   set(failing_calls
-    accept4 bind clock_gettime close connect epoll_create1 epoll_ctl epoll_wait eventfd fcntl64 fdopendir fstat64 fstatat64
-    getaddrinfo getpeername getrandom getrlimit64 getsockname getsockopt ioctl listen lstat64 madvise memfd_create mkostemp64
-    mmap64 mprotect open64 openat64 poll posix_fadvise64 pread64 preadv64 preadv64v2 pthread_create pwrite64 read readlink recv
-    send sendfile64 sendmsg setrlimit64 setsockopt shutdown sigtimedwait socket socketpair stat64 syscall timerfd_create
-    timerfd_settime unlink unlinkat write)
+    accept4 bind clock_gettime close connect epoll_create1 epoll_ctl epoll_wait eventfd fcntl64 fdopendir flock fstat64 fstatat64
+    ftruncate64 getaddrinfo getcwd getpeername getrandom getresgid getresuid getrlimit64 getsockname getsockopt initgroups ioctl
+    listen lstat64 madvise memfd_create mkostemp64 mmap64 mprotect open64 openat64 pidfd_open poll posix_fadvise64 posix_spawn
+    pread64 preadv64 preadv64v2 pthread_create pwrite64 read readlink recv recvmsg send sendfile64 sendmsg sendto setresgid setresuid
+    setrlimit64 setsockopt shutdown sigtimedwait socket socketpair stat64 syscall timerfd_create timerfd_settime unlink unlinkat
+    waitpid write)
   add_executable(pattern_server test/integration/faults/pattern_server.c test/integration/faults/pattern_routes.c
     test/integration/faults/fail_calls.c test/integration/faults/fail_wrap.c test/unit/support/failing_allocator.c)
   target_include_directories(pattern_server PRIVATE test/unit)

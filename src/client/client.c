@@ -38,8 +38,9 @@ struct uvhttp_client_response {
     uint32_t response_size_max;
     const char *request_body;
     size_t request_body_size;
-    size_t sent; /* bytes of head and body */
-    char *lines; /* header of the response, lines_size bytes; NULL until it has come */
+    size_t sent;    /* bytes of head and body */
+    int send_error; /* errno that ended the sending; 0: none. Nothing is sent after it */
+    char *lines;    /* header of the response, lines_size bytes; NULL until it has come */
     size_t lines_size;
     size_t last_index;       /* uvhttp_client_response_header_at: of the field that was asked for last, ... */
     uvhttp_str_t last_lines; /* ... which these begin with: asking for one after the other reads the head once */
@@ -146,16 +147,24 @@ static int take(uvhttp_client_response_t *call, const char *data, size_t size) {
     return status;
 }
 
-/* The same for what is there to be received. */
-static int receive(uvhttp_client_response_t *call) {
+/* After a reset, the end of the stream is no end of a response: a failed send may have consumed the error. */
+static int response_end(uvhttp_client_response_t *call) {
+    bool whole = call->send_error != ECONNRESET && uvhttp__http1_response_end(&call->reader) == 0;
+    return whole ? UVHTTP_OK : UVHTTP_E_PEER_RESET;
+}
+
+/* The same for what can be received now. *empty: nothing is left. */
+static int receive(uvhttp_client_response_t *call, bool *empty) {
     char data[RECEIVE_SIZE];
+    *empty = false;
     for (int i = 0; i < RECEIVES_MAX; i++) {
         size_t size;
         int status = uvhttp_socket_read(call->fd, data, sizeof data, &size);
-        if (status == UVHTTP_E_EOF)
-            return uvhttp__http1_response_end(&call->reader) == 0 ? UVHTTP_OK : UVHTTP_E_PEER_RESET;
+        if (status == UVHTTP_E_EOF) return response_end(call);
+        *empty = status == UVHTTP_E_AGAIN;
         if (status == UVHTTP_OK) status = take(call, data, size);
-        if (status != UVHTTP_E_AGAIN || size < sizeof data) return status;
+        if (status != UVHTTP_E_AGAIN || *empty) return status;
+        if (size < sizeof data && call->send_error == 0) return status; /* the next event reports the rest */
     }
     return UVHTTP_E_AGAIN;
 }
@@ -163,10 +172,9 @@ static int receive(uvhttp_client_response_t *call) {
 /* --- the request --- */
 
 static size_t unsent(const uvhttp_client_response_t *call) {
-    return call->head_size + call->request_body_size - call->sent;
+    return call->send_error ? 0 : call->head_size + call->request_body_size - call->sent;
 }
 
-/* A server may respond before it has read everything, and close: then nothing more is sent, and its response counts. */
 static void transmit(uvhttp_client_response_t *call) {
     while (unsent(call) > 0) {
         struct iovec parts[2];
@@ -185,8 +193,19 @@ static void transmit(uvhttp_client_response_t *call) {
         }
         if (errno == EINTR) continue;
         if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-        call->request_body_size = 0;
-        call->sent = call->head_size;
+        call->send_error = errno;
+    }
+}
+
+/* What a request ends with whose rest could not be sent. */
+static int send_status(int error) {
+    switch (error) {
+        case EPIPE:
+        case ECONNRESET:
+        case ETIMEDOUT: return UVHTTP_E_PEER_RESET;
+        case ENOBUFS:
+        case ENOMEM: return UVHTTP_E_NOMEM; /* the socket is still writable: waiting for it would spin */
+        default: return UVHTTP_E_IO;
     }
 }
 
@@ -197,22 +216,32 @@ static int await(uvhttp_client_response_t *call) {
     return uvhttp__fd_wait_start(call->loop, &call->wait, call->fd, events, on_ready);
 }
 
-static void on_ready(uvhttp__fd_wait_t *wait) {
-    uvhttp_client_response_t *call = UVHTTP__CONTAINER_OF(wait, uvhttp_client_response_t, wait);
-    transmit(call);
-    int status = receive(call);
+/* A server may respond before it has read everything, and close: what it has sent counts, although the rest of the
+ * request cannot be sent. A server that has not responded by then waits for the rest, which never comes. */
+static void receive_response(uvhttp_client_response_t *call) {
+    bool empty;
+    int status = receive(call, &empty);
+    if (status == UVHTTP_E_AGAIN && empty && call->send_error) status = send_status(call->send_error);
     bool over = status != UVHTTP_E_AGAIN;
     if (!over) status = await(call);
     if (over || status != UVHTTP_OK) finish(call, status);
 }
 
+static void on_ready(uvhttp__fd_wait_t *wait) {
+    uvhttp_client_response_t *call = UVHTTP__CONTAINER_OF(wait, uvhttp_client_response_t, wait);
+    transmit(call);
+    receive_response(call);
+}
+
 static void on_connect(uvhttp__connector_t *connector, int status, int fd) {
     uvhttp_client_response_t *call = UVHTTP__CONTAINER_OF(connector, uvhttp_client_response_t, connector);
     call->fd = fd;
-    if (status == UVHTTP_OK) {
-        transmit(call);
-        status = await(call);
+    if (status == UVHTTP_OK) transmit(call);
+    if (status == UVHTTP_OK && call->send_error) {
+        receive_response(call);
+        return;
     }
+    if (status == UVHTTP_OK) status = await(call);
     if (status != UVHTTP_OK) finish(call, status);
 }
 

@@ -93,11 +93,20 @@ static void on_finish(uvhttp__post_t *post) {
 static void on_ready(uvhttp_server_t *own, void *user) {
     uvhttp__admin_t *admin = user;
     uvhttp__loop_post(own->tcp_server->loops[0].io, &admin->begin);
+    pthread_mutex_lock(&admin->lock);
+    admin->runs = true;
+    pthread_cond_signal(&admin->changed);
+    pthread_mutex_unlock(&admin->lock);
 }
 
 static void *run(void *arg) {
     uvhttp__admin_t *admin = arg;
-    (void)admin->life->run(admin->own, NULL); /* the log has the reason */
+    int status = admin->life->run(admin->own, NULL);
+    pthread_mutex_lock(&admin->lock);
+    admin->ended = true;
+    admin->status = status;
+    pthread_cond_signal(&admin->changed);
+    pthread_mutex_unlock(&admin->lock);
     return NULL;
 }
 
@@ -143,6 +152,8 @@ int uvhttp__admin_listen(uvhttp_server_t *server, const uvhttp__admin_life_t *li
     if (status != UVHTTP_OK) return status;
     uvhttp__admin_t *admin = uvhttp__calloc(1, sizeof *admin);
     if (!admin) return UVHTTP_E_NOMEM;
+    pthread_mutex_init(&admin->lock, NULL);
+    pthread_cond_init(&admin->changed, NULL);
     admin->server = server;
     admin->life = life;
     admin->begin.run = on_begin;
@@ -158,9 +169,18 @@ int uvhttp__admin_listen(uvhttp_server_t *server, const uvhttp__admin_life_t *li
     return UVHTTP_OK;
 }
 
-bool uvhttp__admin_start(uvhttp__admin_t *admin) {
-    if (!admin || admin->started) return true;
-    return admin->started = uvhttp__thread_start(&admin->thread, run, admin);
+/* A server whose state nobody can ask for is none that was configured. */
+int uvhttp__admin_start(uvhttp__admin_t *admin) {
+    if (!admin || admin->started) return UVHTTP_OK;
+    admin->started = uvhttp__thread_start(&admin->thread, run, admin);
+    if (!admin->started)
+        return uvhttp__server_remember(admin->server, UVHTTP_E_LIMIT, "admin: its thread cannot be started");
+    pthread_mutex_lock(&admin->lock);
+    while (!admin->runs && !admin->ended) pthread_cond_wait(&admin->changed, &admin->lock);
+    int status = admin->runs ? UVHTTP_OK : admin->status;
+    pthread_mutex_unlock(&admin->lock);
+    return status == UVHTTP_OK ? status
+                               : uvhttp__server_remember(admin->server, status, "admin: %s", admin->own->error);
 }
 
 static void end_ticks(uvhttp__admin_t *admin) {
@@ -192,6 +212,8 @@ void uvhttp__admin_free(uvhttp__admin_t *admin) {
     uvhttp__admin_stop(admin);
     uvhttp__admin_ticks_free(&admin->ticks);
     admin->life->free(admin->own);
+    pthread_cond_destroy(&admin->changed);
+    pthread_mutex_destroy(&admin->lock);
     uvhttp__free(admin);
 }
 

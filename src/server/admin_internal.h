@@ -39,6 +39,10 @@ struct uvhttp__admin {
     char address[UVHTTP__ADDRESS_TEXT_MAX];
     pthread_t thread;
     bool started;                 /* the thread is to be joined */
+    pthread_mutex_t lock;         /* of the next three */
+    pthread_cond_t changed;       /* runs or ended */
+    bool runs, ended;             /* its loop runs, or its thread has ended */
+    int status;                   /* of the end */
     atomic_bool ending;           /* `finish` has been posted */
     uvhttp__post_t begin, finish; /* to the own loop: ticks start and end */
     uvhttp__admin_ticks_t ticks;  /* own loop's thread */

@@ -37,19 +37,24 @@ typedef struct question {
 
 static void release(question_t *question) {
     if (!uvhttp__ref_release(&question->ref)) return;
+    uvhttp_deferred_release(atomic_load(&question->deferred));
     for (uint32_t i = 0; i < question->part_count; i++) uvhttp__json_free(&question->parts[i].json);
     uvhttp__free(question);
 }
 
-/* Runs `run` on the admin listener's thread, with a reference of its own. Returns false if somebody has done so before.
- * Any thread. */
-static bool send_once(question_t *question, void (*run)(uvhttp_response_t *res, void *user)) {
+/* Runs `run` on the admin listener's thread, with a reference of its own, unless somebody has done so before. The
+ * handle stays if that fails: without memory on_timeout tries again; a client that has left ends the question by
+ * on_abort. Any thread. */
+static void send_once(question_t *question, void (*run)(uvhttp_response_t *res, void *user)) {
     uvhttp_deferred_t *deferred = atomic_exchange(&question->deferred, NULL);
-    if (!deferred) return false;
+    if (!deferred) return;
     uvhttp__ref_acquire(&question->ref);
-    if (uvhttp_deferred_run(deferred, run, question) != UVHTTP_OK) release(question); /* the client has gone */
-    uvhttp_deferred_release(deferred);
-    return true;
+    if (uvhttp_deferred_run(deferred, run, question) == UVHTTP_OK) {
+        uvhttp_deferred_release(deferred);
+        return;
+    }
+    atomic_store(&question->deferred, deferred);
+    release(question);
 }
 
 /* --- the admin listener's thread --- */
@@ -78,7 +83,8 @@ static void respond_now(uvhttp_response_t *res, void *user) {
 static void on_timeout(uvhttp_timer_t *timer, void *user) {
     (void)timer;
     question_t *question = user;
-    if (send_once(question, respond_now)) end(question); /* else the last reply is on its way */
+    send_once(question, respond_now); /* or the last reply is on its way */
+    end(question);
 }
 
 static void on_abort(uvhttp_deferred_t *aborted, void *user) {
@@ -96,7 +102,7 @@ static void on_part(uvhttp__post_t *post) {
     question_t *question = part->question;
     question->ask(part);
     atomic_store(&part->done, true);
-    if (atomic_fetch_sub(&question->missing, 1) == 1) (void)send_once(question, on_complete);
+    if (atomic_fetch_sub(&question->missing, 1) == 1) send_once(question, on_complete);
     release(question);
 }
 
@@ -128,7 +134,7 @@ static void ask_loops(question_t *question) {
         not_asked++;
         release(question);
     }
-    if (atomic_fetch_sub(&question->missing, not_asked) == not_asked) (void)send_once(question, on_complete);
+    if (atomic_fetch_sub(&question->missing, not_asked) == not_asked) send_once(question, on_complete);
 }
 
 static void begin(uvhttp__admin_t *admin, uvhttp_response_t *res, void (*ask)(part_t *part),

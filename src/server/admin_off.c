@@ -10,9 +10,9 @@ int uvhttp__admin_listen(uvhttp_server_t *server, const uvhttp__admin_life_t *li
                                    "admin: this build has no admin listener: BUILD_WITH_MIDDLEWARE is off");
 }
 
-bool uvhttp__admin_start(uvhttp__admin_t *admin) {
+int uvhttp__admin_start(uvhttp__admin_t *admin) {
     (void)admin;
-    return true;
+    return UVHTTP_OK;
 }
 
 void uvhttp__admin_stop(uvhttp__admin_t *admin) {

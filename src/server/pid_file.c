@@ -11,11 +11,14 @@
 
 #include "server/process.h"
 
-/* Whether the path still names the file: whoever had it before may have removed it between open and lock. */
-static bool is_at(int fd, const char *path) {
+enum { TRIES_MAX = 100 }; /* a file that others remove again and again */
+
+/* Returns 0 if the path still names the file, ENOENT if not (whoever had it before may have removed it between open and
+ * lock), or another errno. */
+static int look(int fd, const char *path) {
     struct stat opened, named;
-    return fstat(fd, &opened) == 0 && stat(path, &named) == 0 && opened.st_dev == named.st_dev &&
-           opened.st_ino == named.st_ino;
+    if (fstat(fd, &opened) != 0 || stat(path, &named) != 0) return errno;
+    return opened.st_dev == named.st_dev && opened.st_ino == named.st_ino ? 0 : ENOENT;
 }
 
 static int fail(const char *path, int error, char *message, size_t size) {
@@ -32,20 +35,20 @@ static int refuse(int fd, const char *path, char *message, size_t size) {
 }
 
 int uvhttp__pid_file_open(const char *path, int *fd, char *message, size_t size) {
-    for (;;) {
+    int error = ENOENT;
+    for (int tries = 0; tries < TRIES_MAX && (error == ENOENT || error == EINTR); tries++) {
         int opened = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
         if (opened < 0) return fail(path, errno, message, size);
-        int locked = flock(opened, LOCK_EX | LOCK_NB), error = errno;
-        if (locked == 0 && is_at(opened, path)) {
+        error = flock(opened, LOCK_EX | LOCK_NB) == 0 ? look(opened, path) : errno;
+        if (error == 0) {
             *fd = opened;
             return UVHTTP_OK;
         }
-        int status = UVHTTP_OK;
-        if (locked != 0)
-            status = error == EWOULDBLOCK ? refuse(opened, path, message, size) : fail(path, error, message, size);
+        int status = error == EWOULDBLOCK ? refuse(opened, path, message, size) : UVHTTP_OK;
         close(opened);
         if (status != UVHTTP_OK) return status;
     }
+    return fail(path, error, message, size);
 }
 
 bool uvhttp__pid_file_write(int fd) {
@@ -56,6 +59,6 @@ bool uvhttp__pid_file_write(int fd) {
 
 /* While it is locked: another process that wants it finds it locked, or gone. */
 void uvhttp__pid_file_remove(int fd, const char *path) {
-    if (is_at(fd, path) && unlink(path) != 0) (void)!ftruncate(fd, 0);
+    if (look(fd, path) == 0 && unlink(path) != 0) (void)!ftruncate(fd, 0);
     close(fd);
 }

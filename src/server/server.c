@@ -201,11 +201,6 @@ int uvhttp_server_listen(uvhttp_server_t *server, const char *address, uint16_t 
     return server && address ? uvhttp__server_listen(server, address, NULL, port) : UVHTTP_E_INVALID;
 }
 
-static int start_admin(uvhttp_server_t *server) {
-    if (uvhttp__admin_start(server->admin)) return UVHTTP_OK;
-    return uvhttp__server_remember(server, UVHTTP_E_LIMIT, "admin: its thread cannot be started");
-}
-
 int uvhttp__server_listen(uvhttp_server_t *server, const char *address, const uvhttp__conn_filter_t *filter,
                           uint16_t *port) {
     int status = freeze(server);
@@ -216,7 +211,7 @@ int uvhttp__server_listen(uvhttp_server_t *server, const char *address, const uv
         return uvhttp__server_remember(server, status, "listen: not after the server has started to run");
     if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "%s", server->tcp_server->error);
     if (!server->tcp_server->uv) return UVHTTP_OK;
-    status = start_admin(server);
+    status = uvhttp__admin_start(server->admin);
     if (status == UVHTTP_OK) uvhttp__tcp_server_enter_ready(server->tcp_server);
     return status;
 }
@@ -289,7 +284,7 @@ int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
         return uvhttp__server_remember(server, UVHTTP_E_STATE, "run: the server is attached to a loop");
     server->ran = true;
     status = server->process ? uvhttp__process_before_run(server->process) : UVHTTP_OK;
-    if (status == UVHTTP_OK) status = start_admin(server);
+    if (status == UVHTTP_OK) status = uvhttp__admin_start(server->admin);
     if (status != UVHTTP_OK) return status;
     status = uvhttp__tcp_server_run(server->tcp_server, on_made, server);
     uvhttp__reload_wait(&server->reload);

@@ -346,7 +346,7 @@ static void on_failed(const uvhttp__process_t *process, pid_t child, const char 
     (void)uvhttp_service_notify(text);
 }
 
-/* Returns false if the server has ended meanwhile. */
+/* From here on the end of the server ends the channel. Returns false if it has ended meanwhile. */
 static bool publish(uvhttp__successor_t *successor, int channel) {
     pthread_mutex_lock(&successor->lock);
     bool over = successor->over;
@@ -357,12 +357,14 @@ static bool publish(uvhttp__successor_t *successor, int channel) {
 
 static void try_upgrade(uvhttp__process_t *process, int channel, pid_t child) {
     char text[MESSAGE_SIZE] = "";
-    const char *why = "the sockets could not be passed on";
-    bool ready = publish(&process->successor, channel) && pass_all(process, channel);
+    const char *why;
+    bool published = publish(&process->successor, channel), passed = published && pass_all(process, channel);
+    /* The new process does not wait for the rest, and a server that has ended does not wait for the new process. */
+    if (!passed) (void)shutdown(channel, published ? SHUT_WR : SHUT_RDWR);
     /* A process that ends early says why, and does not read what is passed. */
-    bool reported = await(channel, text, &why);
+    bool ready = await(channel, text, &why);
     (void)publish(&process->successor, -1);
-    if (ready && reported)
+    if (passed && ready)
         on_ready(process, child);
     else
         on_failed(process, child, why);

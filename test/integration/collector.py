@@ -110,8 +110,9 @@ def collector():
             for name, value in fields.items():
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            with contextlib.suppress(ConnectionError):  # its client may have failed
+                self.end_headers()
+                self.wfile.write(content)
 
         def log_message(self, *_):
             pass

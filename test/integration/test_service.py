@@ -117,6 +117,8 @@ def test_without_a_manager_nothing_is_sent_and_nothing_is_wrong(serve):
 def test_a_manager_that_is_gone_is_named_once(serve, tmp_path):
     server = start(serve, env={"NOTIFY_SOCKET": str(tmp_path / "nobody")})
     assert server.get("/ready").status == 200
+    poll(lambda: "NOTIFY_SOCKET" in server.stderr())  # the log has a thread of its own
+    server.stop()
     assert server.stderr().count("NOTIFY_SOCKET") == 1
 
 

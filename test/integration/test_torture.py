@@ -1,6 +1,7 @@
 """The short part of the torture (test/torture/run.py, ./dev torture): each allocation and each system call of a server in the middle
 of a scenario fails once, with one of its errors; clients get right bytes or a clean error, and nothing is left behind."""
 import argparse
+import errno
 import pathlib
 import sys
 
@@ -11,8 +12,10 @@ from harness import ENGINE, TEST_PROGRAMS
 
 sys.path.append(str(pathlib.Path(__file__).parent.parent / "torture"))
 
+from control import UNTIL_RELIEF
 from plan import LIFE, Plan
 from scenarios import NAMES
+from torture import Torture
 
 SECONDS = 30
 BRIEF = argparse.Namespace(brief=True, call=[], error=[], seconds=SECONDS)
@@ -33,22 +36,36 @@ def tortured(tmp_path, name, options=BRIEF):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_failure_is_borne(tmp_path, name):
-    failed = tortured(tmp_path, name).failed
+    options = argparse.Namespace(**{**vars(BRIEF), "seconds": 8 if name == "traces" else SECONDS})  # what failed is tried again after a second
+    failed = tortured(tmp_path, name, options).failed
     assert sum(failed.values()) > 5 and len(failed) > 3, "it was not tested"
 
 
 @pytest.mark.parametrize("name", LIFE)
 def test_allocations_that_fail_at(tmp_path, name):
     """Only some: each takes a process."""
-    options = argparse.Namespace(brief=True, call=["alloc"], error=[], seconds=5)
+    options = argparse.Namespace(brief=True, call=["alloc"], error=[], seconds=3)
     assert tortured(tmp_path, name, options).failed["alloc"] > 0
+
+
+@pytest.mark.parametrize("call, error", [("stat", errno.EIO), ("fstat", errno.ENOMEM), ("flock", errno.EINTR), ("flock", errno.ENOLCK)])
+def test_a_pid_file_that_cannot_be_had_ends_the_start(tmp_path, call, error):
+    """Whatever fails does so each time."""
+    run = Torture(tmp_path, BACKEND, ("service",))
+    try:
+        run.start()
+        run.end()
+        command, environment = run.make()
+        run.control.fail(call, 1, error, until=UNTIL_RELIEF)
+        assert run.launch(command, environment).wait(20) == 1
+        assert f"pid_file \"{run.service.pid_file}\": " in run.server.stderr()
+    finally:
+        run.close()
 
 
 def test_a_fault_is_seen(tmp_path):
     """A body that is not the one that was asked for, as a client of the torture sees it."""
     from clients import Client, Fault
-
-    from torture import Torture
 
     run = Torture(tmp_path, BACKEND)
     try:

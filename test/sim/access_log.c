@@ -6,16 +6,18 @@
 
 #include "sim.h"
 
-enum { TAGS = 0x1000 }; /* 16 clients, 256 requests each */
+enum { ORDINARY_TAGS = 0x1000 }; /* 16 clients, 256 requests each */
 
-static struct { uint16_t expected, logged; /* status; 0: none */ } requests[TAGS];
+static struct { uint16_t expected, logged; /* status; 0: none */ } requests[SIM_CLIENTS_MAX * 256];
+static uint32_t tags;
 
 void sim_access_log_reset(void) {
-    memset(requests, 0, sizeof requests);
+    memset(requests, 0, tags * sizeof *requests);
+    tags = sim_crowd ? sim_crowd * 256 : ORDINARY_TAGS;
 }
 
 static unsigned index_of(uint32_t tag) {
-    if (tag < 0x1000 || tag - 0x1000 >= TAGS) sim_fail("the access log has a request %x", tag);
+    if (tag < 0x1000 || tag - 0x1000 >= tags) sim_fail("the access log has a request %x", tag);
     return tag - 0x1000;
 }
 
@@ -54,7 +56,7 @@ void sim_access_log_write(const char *lines, size_t size, void *user) {
 }
 
 void sim_access_log_check(bool complete) {
-    for (uint32_t i = 0; i < TAGS; i++) {
+    for (uint32_t i = 0; i < tags; i++) {
         if (!requests[i].expected || (!requests[i].logged && !complete)) continue;
         if (requests[i].logged != requests[i].expected)
             sim_fail("the access log has status %u for request %x, whose client has %u", requests[i].logged, i + 0x1000,

@@ -5,7 +5,7 @@
 
 #include "sim.h"
 
-enum { CLIENTS_MAX = 16, OPS_MAX = 24, REQUESTS_MAX = 16, HEAD_MAX = 4096, CONTROL_MAX = 1024, FRAME_MAX = 65536 };
+enum { ORDINARY_MAX = 16, OPS_MAX = 24, REQUESTS_MAX = 16, HEAD_MAX = 4096, CONTROL_MAX = 1024, FRAME_MAX = 65536 };
 
 typedef enum route {
     MEM,
@@ -100,7 +100,7 @@ typedef struct frames {
     uint32_t pings_sent, pongs_seen, pongs_due;
     bool topic;          /* messages are publications */
     char publication[8]; /* tag and size of the one that is coming */
-    seen_t seen[CLIENTS_MAX];
+    seen_t *seen;        /* of each client, if it has subscribed */
 } frames_t;
 
 typedef struct client {

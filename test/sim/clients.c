@@ -8,20 +8,66 @@
 
 #include "client.h"
 
-static client_t clients[CLIENTS_MAX];
-static uint32_t client_count;
+#define SYN_AGAIN_NS (20 * SIM_MS) /* of a crowd: until a client tries again whose SYN had no place in the backlog */
+
+static client_t *clients;
+static uint32_t client_count, clients_left; /* left: those that are not done */
 bool sim_failing;
 static uint64_t stop_ns; /* when the server is asked to stop; SIM_NEVER: when all clients are done */
-static bool stopped;
+static bool stopped;     /* or it is about to: an operator has asked for it */
+static bool stop_asked;
 static uint64_t stopped_ns;
+
+/* --- when clients act: the first moment of each block of them --- */
+
+enum { BLOCK = 64, BLOCKS = SIM_CLIENTS_MAX / BLOCK };
+
+static uint64_t moments[SIM_CLIENTS_MAX], first_moments[BLOCKS];
+
+static void forget_moments(void) {
+    clients_left = 0;
+    for (uint32_t i = 0; i < BLOCKS; i++) first_moments[i] = SIM_NEVER;
+    for (uint32_t i = 0; i < client_count + BLOCK && i < SIM_CLIENTS_MAX; i++) moments[i] = SIM_NEVER;
+}
+
+static void act_at(client_t *client, uint64_t ns) {
+    uint32_t block = client->id / BLOCK;
+    client->next_ns = moments[client->id] = ns;
+    uint64_t first = SIM_NEVER;
+    for (uint32_t i = block * BLOCK; i < (block + 1) * BLOCK; i++)
+        if (moments[i] < first) first = moments[i];
+    first_moments[block] = first;
+}
+
+static uint64_t first_moment(void) {
+    uint64_t first = SIM_NEVER;
+    for (uint32_t i = 0; i * BLOCK < client_count; i++)
+        if (first_moments[i] < first) first = first_moments[i];
+    return first;
+}
+
+/* Those that have something to do now. */
+static uint32_t find_due(client_t **due) {
+    uint32_t count = 0;
+    for (uint32_t block = 0; block * BLOCK < client_count; block++) {
+        if (first_moments[block] > sim_now_ns) continue;
+        for (uint32_t i = block * BLOCK; i < (block + 1) * BLOCK; i++)
+            if (moments[i] <= sim_now_ns) due[count++] = &clients[i];
+    }
+    return count;
+}
 
 void sim_world_new(uint64_t seed, const sim_drop_t *drop, bool memory_fails) {
     sim_random_t random = sim_random_of(seed, 0xc1);
-    memset(clients, 0, sizeof clients);
-    client_count = 1 + sim_below(&random, sim_one_in(&random, 4) ? CLIENTS_MAX : 6);
+    sim_world_free();
+    client_count = 1 + sim_below(&random, sim_one_in(&random, 4) ? ORDINARY_MAX : 6);
     if (sim_places_are_few && client_count < 7) client_count += 6;
+    if (sim_crowd) client_count = sim_crowd;
+    clients = calloc(client_count, sizeof *clients);
+    if (!clients) abort();
+    forget_moments();
     sim_failing = memory_fails;
-    stopped = false;
+    stopped = stop_asked = false;
     stop_ns = sim_one_in(&random, 3) ? sim_now_ns + sim_below(&random, 4000) * SIM_MS : SIM_NEVER;
     bool herd = sim_one_in(&random, 10); /* all come at once, and with them the stop, if any */
     bool topical = sim_one_in(&random, 8);
@@ -33,23 +79,29 @@ void sim_world_new(uint64_t seed, const sim_drop_t *drop, bool memory_fails) {
         client->plan = sim_random_of(seed, 0x1000 + i);
         client->random = sim_random_of(seed, 0x2000 + i);
         client->deadline_ns = SIM_NEVER;
-        client->publishes = topical && sim_one_in(&client->plan, 2);
+        client->publishes = topical && !sim_crowd && sim_one_in(&client->plan, 2);
         sim_client_plan(client);
         if (herd) client->next_ns = herd_ns;
         for (uint32_t op = 0; op < client->op_count; op++) client->dropped[op] = drop->ops[i] >> op & 1;
-        client->done = drop->clients >> i & 1;
+        client->done = drop->clients[i];
+        clients_left += !client->done;
+        act_at(client, client->done ? SIM_NEVER : client->next_ns);
     }
+    if (sim_admin_listens) sim_operators_new(seed, client_count);
 }
 
 /* --- the end of a connection --- */
 
 static void finish(client_t *client) {
+    clients_left -= !client->done;
     client->done = true;
-    client->next_ns = SIM_NEVER;
+    act_at(client, SIM_NEVER);
     if (client->conn) sim_client_close(client->conn);
     client->conn = NULL;
     free(client->out);
     client->out = NULL;
+    free(client->frames.seen);
+    client->frames.seen = NULL;
     sim_transport_free(client);
     sim_h2_free(client);
 }
@@ -287,10 +339,10 @@ static void check_fin(client_t *client) {
 
 static void client_step(client_t *client) {
     if (!client->conn) {
-        client->conn = sim_connect(client->id, client->transport.port, client);
+        client->conn = sim_connect(client->id, client->transport.port, sim_world_wake, client);
         if (!client->conn && stopped) finish(client);
         if (client->conn) client->flushing = sim_transport_begin(client);
-        if (!client->done) client->next_ns = soon(client);
+        if (!client->done) act_at(client, client->conn || !sim_crowd ? soon(client) : soon(client) + SYN_AGAIN_NS);
         return;
     }
     if (sim_server_has_closed(client->conn)) client->read_ns = 0; /* who polls hears of it */
@@ -303,48 +355,51 @@ static void client_step(client_t *client) {
     if (client->at >= client->op_count && !client->fin && !busy)
         finish(client);
     else
-        client->next_ns = next_of(client);
+        act_at(client, next_of(client));
 }
 
 void sim_world_wake(void *arg) {
     client_t *client = arg;
     if (client->done) return;
     uint64_t at = soon(client);
-    if (at < client->next_ns) client->next_ns = at;
-}
-
-static bool all_done(void) {
-    for (uint32_t i = 0; i < client_count; i++)
-        if (!clients[i].done) return false;
-    return true;
+    if (at < client->next_ns) act_at(client, at);
 }
 
 uint64_t sim_world_next_ns(void) {
     if (!sim_server) return SIM_NEVER;
-    uint64_t next = stopped ? SIM_NEVER : all_done() ? sim_now_ns : stop_ns;
-    for (uint32_t i = 0; i < client_count; i++)
-        if (!clients[i].done && clients[i].next_ns < next) next = clients[i].next_ns;
-    uint64_t origins = sim_origins_next_ns();
-    return origins < next ? origins : next;
+    uint64_t next = stop_asked ? SIM_NEVER : clients_left == 0 ? sim_now_ns : stop_ns;
+    uint64_t client = first_moment(), origin = sim_actors_next_ns();
+    if (client < next) next = client;
+    return origin < next ? origin : next;
+}
+
+static void note_stop(void) {
+    if (stopped) return;
+    stopped = true;
+    stopped_ns = sim_now_ns;
+}
+
+void sim_world_drain(void) {
+    note_stop();
 }
 
 void sim_world_step(sim_random_t *random) {
-    client_t *due[CLIENTS_MAX];
-    uint32_t count = 0;
-    if (!stopped && (all_done() || stop_ns <= sim_now_ns)) {
-        stopped = true;
-        stopped_ns = sim_now_ns;
+    static client_t *due[SIM_CLIENTS_MAX];
+    if (!stop_asked && (clients_left == 0 || stop_ns <= sim_now_ns)) {
+        stop_asked = true;
+        note_stop();
         sim_trace("stop", 0, 0);
         (void)uvhttp_server_stop(sim_server);
+        sim_operators_stopped();
         return;
     }
-    for (uint32_t i = 0; i < client_count; i++)
-        if (!clients[i].done && clients[i].next_ns <= sim_now_ns) due[count++] = &clients[i];
-    if ((count == 0 || sim_one_in(random, 4)) && sim_origins_step()) return;
+    uint32_t count = find_due(due);
+    if ((count == 0 || sim_one_in(random, 4)) && sim_actors_step()) return;
     if (count > 0) client_step(due[sim_below(random, count)]);
 }
 
 void sim_world_check_end(void) {
+    stop_asked = true;
     for (uint32_t i = 0; i < client_count; i++) {
         client_t *client = &clients[i];
         if (client->done || !client->conn) continue;
@@ -367,8 +422,10 @@ void sim_world_wrote(uint32_t tag, uint64_t size) {
 }
 
 void sim_world_free(void) {
-    for (uint32_t i = 0; i < client_count; i++) finish(&clients[i]);
-    sim_origins_free();
+    for (uint32_t i = 0; clients && i < client_count; i++) finish(&clients[i]);
+    free(clients);
+    clients = NULL;
+    sim_actors_free();
 }
 
 uint32_t sim_world_clients(void) {

@@ -18,6 +18,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
@@ -26,10 +27,16 @@
 
 #include "kernel.h"
 
+enum { LISTENERS_MAX = 16 }; /* of a port */
+
 uint64_t sim_now_ns;
 
 static descriptor_t descriptors[FD_MAX];
-static sim_random_t kernel_random;
+static int descriptors_end;   /* those from here on are free */
+static uint32_t streams_open; /* that were accepted */
+sim_random_t sim_kernel_random;
+static sim_random_t entropy; /* of getrandom(2) */
+static uint64_t runs;
 static uint64_t wall_start_ns;
 static uint64_t kernel_seed;
 static uint32_t outgoing_count;  /* connections that the server has begun */
@@ -45,31 +52,37 @@ descriptor_t *sim_find(int fd, const char *call) {
 }
 
 int sim_descriptor_new(kind_t kind) {
-    for (int i = 0; i < FD_MAX; i++) {
-        if (descriptors[i].kind != FREE) continue;
-        descriptors[i] = (descriptor_t){.kind = kind, .number = kind == TIMER ? SIM_NEVER : 0};
-        return FD_FIRST + i;
+    int i = 0;
+    while (i < descriptors_end && descriptors[i].kind != FREE) i++;
+    if (i == FD_MAX) {
+        errno = EMFILE;
+        return -1;
     }
-    errno = EMFILE;
-    return -1;
+    if (i == descriptors_end) descriptors_end++;
+    descriptors[i] = (descriptor_t){.kind = kind, .number = kind == TIMER ? SIM_NEVER : 0};
+    return FD_FIRST + i;
 }
 
 uint32_t sim_open_descriptors(void) {
     uint32_t count = 0;
-    for (int i = 0; i < FD_MAX; i++) count += descriptors[i].kind != FREE;
+    for (int i = 0; i < descriptors_end; i++) count += descriptors[i].kind != FREE;
     return count;
 }
 
 void sim_kernel_reset(uint64_t seed) {
-    for (int i = 0; i < FD_MAX; i++) descriptors[i] = (descriptor_t){.kind = FREE};
+    for (int i = 0; i < descriptors_end; i++) descriptors[i] = (descriptor_t){.kind = FREE};
+    descriptors_end = 0;
+    streams_open = 0;
     kernel_seed = seed;
-    kernel_random = sim_random_of(seed, 0x4b);
+    sim_kernel_random = sim_random_of(seed, 0x4b);
+    entropy = sim_random_of(seed, 0x4c);
+    runs++;
     wall_start_ns = UINT64_C(1700000000000000000);
     sim_rings_reset(seed);
     refused_ns = 0;
     outgoing_count = 0;
-    accept_fails_in = sim_one_in(&kernel_random, 12) ? 2 : 64;
-    sim_now_ns = UINT64_C(1000000000000) + sim_random(&kernel_random) % 1000000000u;
+    accept_fails_in = sim_one_in(&sim_kernel_random, 12) ? 2 : 64;
+    sim_now_ns = UINT64_C(1000000000000) + sim_random(&sim_kernel_random) % 1000000000u;
 }
 
 /* --- queues --- */
@@ -140,24 +153,15 @@ uint32_t sim_events(int fd) {
     }
 }
 
-static uint32_t events_of(const item_t *item) {
-    uint32_t wanted = (item->events | EPOLLERR | EPOLLHUP) & ~(uint32_t)(EPOLLET | EPOLLONESHOT);
-    uint32_t events = sim_events(item->fd) & wanted;
-    if ((item->events & EPOLLET) && !item->edge && events && descriptors[item->fd - FD_FIRST].kind != TIMER) return 0;
-    return events;
-}
-
 bool sim_fd_ready(int fd) {
     const descriptor_t *it = sim_find(fd, "wait");
     if (it->kind == RING) return sim_ring_ready(it->ring);
-    for (uint32_t i = 0; i < it->set->count; i++)
-        if (events_of(&it->set->items[i])) return true;
-    return false;
+    return sim_set_ready(it->set);
 }
 
 uint64_t sim_kernel_next_ns(void) {
     uint64_t next = SIM_NEVER;
-    for (int i = 0; i < FD_MAX; i++) {
+    for (int i = 0; i < descriptors_end; i++) {
         const descriptor_t *it = &descriptors[i];
         uint64_t at = it->kind == TIMER ? it->number : it->kind == RING ? sim_ring_next_ns(it->ring) : SIM_NEVER;
         if (at > sim_now_ns && at < next) next = at; /* what is past, nobody waits for */
@@ -167,41 +171,29 @@ uint64_t sim_kernel_next_ns(void) {
 
 /* An edge of everything that is about this descriptor. */
 static void happened(int fd) {
-    for (int i = 0; i < FD_MAX; i++) {
-        if (descriptors[i].kind != EPOLL) continue;
-        epoll_set_t *set = descriptors[i].set;
-        for (uint32_t n = 0; n < set->count; n++)
-            if (set->items[n].fd == fd) set->items[n].edge = true;
+    for (int i = 0; i < descriptors_end; i++) {
+        item_t *item = descriptors[i].kind == EPOLL ? sim_set_find(descriptors[i].set, fd) : NULL;
+        if (item) item->edge = true;
     }
-}
-
-static item_t *find_item(epoll_set_t *set, int fd) {
-    for (uint32_t i = 0; i < set->count; i++)
-        if (set->items[i].fd == fd) return &set->items[i];
-    return NULL;
-}
-
-static void drop_item(epoll_set_t *set, int fd) {
-    item_t *item = find_item(set, fd);
-    if (item) *item = set->items[--set->count];
 }
 
 /* --- the clients' end --- */
 
 /* SO_REUSEPORT: one of the listeners of the port, by the client's number. */
 static descriptor_t *find_listener(uint32_t client, uint16_t port) {
-    descriptor_t *listeners[FD_MAX];
+    descriptor_t *listeners[LISTENERS_MAX];
     uint32_t count = 0;
-    for (int i = 0; i < FD_MAX; i++)
+    for (int i = 0; i < descriptors_end && count < LISTENERS_MAX; i++)
         if (descriptors[i].kind == LISTENER && descriptors[i].port == port) listeners[count++] = &descriptors[i];
     descriptor_t *chosen = count ? listeners[client % count] : NULL;
     return chosen && chosen->waiting < BACKLOG_MAX ? chosen : NULL;
 }
 
-static sim_conn_t *conn_new(uint32_t client, void *arg) {
+static sim_conn_t *conn_new(uint32_t client, void (*wake)(void *arg), void *arg) {
     sim_conn_t *conn = calloc(1, sizeof *conn);
     if (!conn) abort();
     conn->random = sim_random_of(kernel_seed, 0x10000 + client);
+    conn->wake = wake;
     conn->arg = arg;
     conn->client = client;
     conn->port = (uint16_t)(SIM_PEER_PORT + client);
@@ -211,10 +203,10 @@ static sim_conn_t *conn_new(uint32_t client, void *arg) {
     return conn;
 }
 
-sim_conn_t *sim_connect(uint32_t client, uint16_t port, void *arg) {
+sim_conn_t *sim_connect(uint32_t client, uint16_t port, void (*wake)(void *arg), void *arg) {
     descriptor_t *listener = find_listener(client, port);
     if (!listener) return NULL;
-    sim_conn_t *conn = conn_new(client, arg);
+    sim_conn_t *conn = conn_new(client, wake, arg);
     listener->backlog[listener->waiting++] = conn;
     happened(FD_FIRST + (int)(listener - descriptors));
     sim_trace("connect", client, 0);
@@ -307,11 +299,7 @@ bool sim_server_has_closed(const sim_conn_t *conn) {
 }
 
 void sim_wake_client(const sim_conn_t *conn) {
-    if (!conn->arg) return;
-    if (conn->outgoing)
-        sim_origin_wake(conn->arg);
-    else
-        sim_world_wake(conn->arg);
+    if (conn->arg) conn->wake(conn->arg);
 }
 
 /* The server closes its end. */
@@ -352,6 +340,8 @@ int __wrap_listen(int fd, int backlog) {
     (void)backlog;
     descriptor_t *it = sim_find(fd, "listen");
     it->kind = LISTENER;
+    it->backlog = calloc(BACKLOG_MAX, sizeof(sim_conn_t *));
+    if (!it->backlog) abort();
     return 0;
 }
 
@@ -413,9 +403,7 @@ static sim_conn_t *take_first(descriptor_t *listener) {
 }
 
 /* ECONNABORTED is about a connection that has gone, which leaves the backlog with that. */
-static int fail_accept(descriptor_t *listener) {
-    static const int errors[] = {ECONNABORTED, EMFILE, ENFILE, ENOMEM, EINTR};
-    int error = listener->closing ? EINTR : errors[sim_below(&kernel_random, 5)];
+static int fail_accept(descriptor_t *listener, int error) {
     if (error == ECONNABORTED && !listener->backlog[0]->client_rst) error = EINTR;
     if (error == ECONNABORTED) server_close(take_first(listener));
     if (error != ECONNABORTED && error != EINTR) refused_ns = sim_now_ns;
@@ -431,12 +419,18 @@ int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
         errno = EAGAIN;
         return -1;
     }
-    if (sim_one_in(&kernel_random, listener->closing ? 4 : accept_fails_in)) return fail_accept(listener);
+    static const int errors[] = {ECONNABORTED, EMFILE, ENFILE, ENOMEM, EINTR};
+    if (sim_one_in(&sim_kernel_random, listener->closing ? 4 : accept_fails_in))
+        return fail_accept(listener, listener->closing ? EINTR : errors[sim_below(&sim_kernel_random, 5)]);
+    if (sim_streams_max > 0 && !listener->closing && streams_open >= sim_streams_max)
+        return fail_accept(listener, EMFILE);
     int made = sim_descriptor_new(STREAM);
     if (made < 0) return -1;
     sim_conn_t *conn = take_first(listener);
     descriptors[made - FD_FIRST].conn = conn;
     conn->fd = made;
+    conn->accepted = true;
+    streams_open++;
     sim_memory_accepts();
     sim_trace("accept", conn->client, (uint64_t)made);
     return made;
@@ -562,9 +556,9 @@ int __wrap_fcntl64(int fd, int command, ...) {
 int __wrap_close(int fd) {
     if (!sim_is_simulated(fd)) return __real_close(fd);
     descriptor_t *it = sim_find(fd, "close");
-    for (int i = 0; i < FD_MAX; i++)
-        if (descriptors[i].kind == EPOLL) drop_item(descriptors[i].set, fd);
-    if (it->kind == EPOLL) free(it->set);
+    for (int i = 0; i < descriptors_end; i++)
+        if (descriptors[i].kind == EPOLL) sim_set_drop(descriptors[i].set, fd);
+    if (it->kind == EPOLL) sim_set_free(it->set);
     for (uint32_t i = 0; i < it->waiting; i++) { /* connections in a backlog are reset */
         it->backlog[i]->linger_zero = true;
         it->backlog[i]->never_accepted = refused_ns == sim_now_ns;
@@ -572,6 +566,8 @@ int __wrap_close(int fd) {
     }
     descriptor_t was = *it;
     *it = (descriptor_t){.kind = FREE};
+    free(was.backlog);
+    if (was.kind == STREAM && was.conn->accepted) streams_open--;
     if (was.kind == STREAM) server_close(was.conn);
     if (was.kind == PEER) sim_client_close(was.conn);
     return 0;
@@ -615,7 +611,7 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms) {
 
 int __wrap_socketpair(int domain, int type, int protocol, int *pair) {
     (void)domain, (void)type, (void)protocol;
-    sim_conn_t *conn = conn_new(UINT32_MAX, NULL);
+    sim_conn_t *conn = conn_new(UINT32_MAX, NULL, NULL);
     pair[0] = conn->fd = sim_descriptor_new(STREAM);
     pair[1] = sim_descriptor_new(PEER);
     if (pair[1] < 0) sim_fail("no descriptors for a socket pair");
@@ -628,23 +624,23 @@ static int connect_origin(int fd, uint16_t port) {
     descriptor_t *it = sim_find(fd, "connect");
     if (it->kind != SOCKET) sim_fail("connect of descriptor %d", fd);
     bool refuses = port == SIM_ORIGIN_REFUSES;
-    if (refuses && sim_one_in(&kernel_random, 2)) {
+    if (refuses && sim_one_in(&sim_kernel_random, 2)) {
         errno = ECONNREFUSED;
         return -1;
     }
     uint32_t number = outgoing_count++;
-    sim_conn_t *conn = conn_new(0x8000 + number, NULL);
+    sim_conn_t *conn = conn_new(0x8000 + number, sim_actor_wake, NULL);
     it->kind = STREAM;
     it->conn = conn;
     conn->fd = fd;
-    conn->outgoing = true;
     sim_trace("the server connects", number, port);
     if (refuses) {
         conn->client_rst = conn->client_gone = true;
         conn->error = ECONNREFUSED;
     } else {
-        conn->arg = sim_origin_new(conn, port, kernel_seed, number);
-        if (sim_one_in(&kernel_random, 2)) return 0;
+        conn->arg = port == SIM_COLLECTOR ? sim_collector_new(conn, kernel_seed, number)
+                                          : sim_origin_new(conn, port, kernel_seed, number);
+        if (sim_one_in(&sim_kernel_random, 2)) return 0;
     }
     errno = EINPROGRESS;
     return -1;
@@ -675,73 +671,13 @@ int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *time, str
     return 0;
 }
 
-int __wrap_epoll_create1(int flags) {
-    (void)flags;
-    int fd = sim_descriptor_new(EPOLL);
-    if (fd < 0) return fd;
-    descriptors[fd - FD_FIRST].set = calloc(1, sizeof(epoll_set_t));
-    if (!descriptors[fd - FD_FIRST].set) abort();
-    return fd;
-}
-
-int __wrap_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event) {
-    epoll_set_t *set = sim_find(epoll, "epoll_ctl")->set;
-    if (sim_is_simulated(fd)) (void)sim_find(fd, "epoll_ctl");
-    item_t *item = find_item(set, fd);
-    if (operation == EPOLL_CTL_ADD ? item != NULL : item == NULL) {
-        errno = operation == EPOLL_CTL_ADD ? EEXIST : ENOENT;
-        return -1;
-    }
-    if (operation == EPOLL_CTL_DEL) {
-        drop_item(set, fd);
-        return 0;
-    }
-    if (!item) {
-        if (set->count == ITEMS_MAX) sim_fail("too many descriptors in one set");
-        item = &set->items[set->count++];
-    }
-    *item = (item_t){.fd = fd, .events = event->events, .data = event->data.u64, .edge = true};
-    return 0;
-}
-
-/* What is reported in one call, and in which order, comes from the seed. */
-static int take_events(epoll_set_t *set, struct epoll_event *events, int max) {
-    uint32_t ready[ITEMS_MAX], count = 0;
-    for (uint32_t i = 0; i < set->count; i++)
-        if (events_of(&set->items[i])) ready[count++] = i;
-    uint32_t wanted = count > 1 && sim_one_in(&kernel_random, 4) ? 1 + sim_below(&kernel_random, count) : count;
-    int reported = 0;
-    for (; reported < max && (uint32_t)reported < wanted; reported++) {
-        uint32_t at = (uint32_t)reported + sim_below(&kernel_random, count - (uint32_t)reported);
-        uint32_t chosen = ready[at];
-        ready[at] = ready[reported];
-        item_t *item = &set->items[chosen];
-        events[reported] = (struct epoll_event){.events = events_of(item), .data.u64 = item->data};
-        sim_trace("event", (uint64_t)item->fd, events[reported].events);
-        item->edge = false;
-        if (item->events & EPOLLONESHOT) item->events = 0;
-        if (descriptors[item->fd - FD_FIRST].kind == TIMER) descriptors[item->fd - FD_FIRST].number = SIM_NEVER;
-    }
-    return reported;
-}
-
-int __wrap_epoll_wait(int fd, struct epoll_event *events, int max, int timeout_ms) {
-    epoll_set_t *set = sim_find(fd, "epoll_wait")->set;
-    sim_wait_fd(fd, timeout_ms < 0 ? SIM_NEVER : sim_now_ns + (uint64_t)timeout_ms * SIM_MS);
-    if (sim_one_in(&kernel_random, 256)) {
-        errno = EINTR;
-        return -1;
-    }
-    return take_events(set, events, max);
-}
-
 /* --- clocks, numbers, the machine --- */
 
 /* Somebody sets the clock, forward or back, by up to a year; monotonic time does not notice. */
 static uint64_t wall_ns(void) {
     static const uint64_t year_s = 365 * 86400;
-    if (sim_wall_jumps && sim_one_in(&kernel_random, 16)) {
-        wall_start_ns = (UINT64_C(1700000000) - year_s + sim_random(&kernel_random) % (2 * year_s)) * 1000000000u;
+    if (sim_wall_jumps && sim_one_in(&sim_kernel_random, 16)) {
+        wall_start_ns = (UINT64_C(1700000000) - year_s + sim_random(&sim_kernel_random) % (2 * year_s)) * 1000000000u;
         sim_trace("the clock is set", wall_start_ns, 0);
     }
     return wall_start_ns + sim_now_ns;
@@ -755,11 +691,20 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
     return 0;
 }
 
-/* The seeds of hash tables are drawn once per process: always the same, or runs would depend on those before. */
+/* The seeds of hash tables are drawn once per process, in its first run: always the same, or runs would depend on those
+ * before. */
 ssize_t __wrap_getrandom(void *data, size_t size, unsigned flags) {
     (void)flags;
     memset(data, 0x5b, size);
+    for (size_t i = 0; runs > 1 && i < size; i++) ((unsigned char *)data)[i] = (unsigned char)sim_random(&entropy);
     return (ssize_t)size;
+}
+
+/* Of descriptors, the same on each machine. */
+int __wrap_getrlimit64(int what, struct rlimit *limit) {
+    (void)what;
+    *limit = (struct rlimit){.rlim_cur = FD_MAX, .rlim_max = FD_MAX};
+    return 0;
 }
 
 long __wrap_sysconf(int name) {

@@ -9,8 +9,7 @@
 
 enum {
     FD_FIRST = 100000, /* descriptors below are real ones */
-    FD_MAX = 512,
-    ITEMS_MAX = 256,
+    FD_MAX = 8192,
     BACKLOG_MAX = 128,
     QUEUE_MAX = 64 * 1024,
 };
@@ -37,8 +36,9 @@ typedef struct queue {
 struct sim_conn {
     queue_t to_server, to_client;
     sim_random_t random;
-    void *arg;          /* the client's */
-    uint64_t looked_at; /* bytes that had come when the server last asked whether any wait, and none did */
+    void (*wake)(void *arg); /* whose connection it is hears of something */
+    void *arg;               /* NULL: nobody's */
+    uint64_t looked_at;      /* bytes that had come when the server last asked whether any wait, and none did */
     bool looked;
     uint32_t client;
     uint16_t port;
@@ -47,7 +47,7 @@ struct sim_conn {
     bool client_fin, client_rst, client_gone;
     bool server_fin, server_rst, server_gone;
     bool linger_zero;
-    bool outgoing;       /* the server has connected; `arg` is the origin's */
+    bool accepted;
     bool never_accepted; /* there were no descriptors for it, and its listener was closed */
 };
 
@@ -59,18 +59,19 @@ typedef struct item {
 } item_t;
 
 typedef struct epoll_set {
-    item_t items[ITEMS_MAX];
-    uint32_t count;
+    item_t *items;
+    uint32_t count, capacity;
+    uint16_t places[FD_MAX]; /* of a simulated descriptor's item, from 1 on; 0: it has none */
 } epoll_set_t;
 
 typedef struct descriptor {
     kind_t kind;
-    sim_conn_t *conn;                 /* STREAM, PEER */
-    struct sim_ring *ring;            /* RING */
-    epoll_set_t *set;                 /* EPOLL */
-    uint64_t number;                  /* EVENT: what was written; TIMER: when it fires, SIM_NEVER: not set */
-    sim_conn_t *backlog[BACKLOG_MAX]; /* LISTENER */
-    bool closing;                     /* LISTENER: it is about to be closed */
+    sim_conn_t *conn;      /* STREAM, PEER */
+    struct sim_ring *ring; /* RING */
+    epoll_set_t *set;      /* EPOLL */
+    uint64_t number;       /* EVENT: what was written; TIMER: when it fires, SIM_NEVER: not set */
+    sim_conn_t **backlog;  /* LISTENER: BACKLOG_MAX of them */
+    bool closing;          /* LISTENER: it is about to be closed */
     uint32_t waiting;
     uint16_t port;
 } descriptor_t;
@@ -81,6 +82,14 @@ int sim_descriptor_new(kind_t kind);
 static inline bool sim_is_simulated(int fd) {
     return fd >= FD_FIRST;
 }
+
+extern sim_random_t sim_kernel_random;
+
+/* epoll.c */
+item_t *sim_set_find(epoll_set_t *set, int fd);
+void sim_set_drop(epoll_set_t *set, int fd);
+void sim_set_free(epoll_set_t *set);
+bool sim_set_ready(const epoll_set_t *set);
 
 size_t sim_queue_put(queue_t *queue, const char *data, size_t size);
 size_t sim_queue_take(queue_t *queue, char *data, size_t size);

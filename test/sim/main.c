@@ -16,6 +16,7 @@
 
 /* A run takes milliseconds, with a sanitizer tens of them: longer is a loop that asks the kernel for nothing. */
 #define SEED_SECONDS_MAX 30
+#define CROWD_SECONDS_MAX 300
 
 bool sim_verbose;
 
@@ -212,6 +213,7 @@ static uint64_t run_seed(uint64_t seed) {
     sim_scheduler_reset(seed);
     sim_files_reset(seed);
     sim_server_plan(seed);
+    if (sim_crowd) alarm(CROWD_SECONDS_MAX);
     sim_world_new(seed, &dropped, memory_fails);
     memory.count = memory.failed = 0;
     memory.random = random;
@@ -226,11 +228,11 @@ static uint64_t run_seed(uint64_t seed) {
         if (status != UVHTTP_OK && !memory.failed) sim_fail("listen: %s", uvhttp_server_error_text(server));
         sim_server = server;
         if (status == UVHTTP_OK) status = uvhttp_server_run(server, NULL);
-        sim_server = NULL;
         if (status != UVHTTP_OK && !memory.failed) sim_fail("run: %s", uvhttp_server_error_text(server));
         sim_world_check_end();
         sim_server_check_end(server);
-        uvhttp_server_free(server);
+        uvhttp_server_free(server); /* its last spans go to a collector */
+        sim_server = NULL;
         sim_server_check_log();
     }
     sim_world_free();
@@ -244,7 +246,11 @@ static uint64_t run_seed(uint64_t seed) {
 static bool child_fails(uint64_t seed) {
     pid_t child = fork();
     if (child == 0) {
+        static sim_drop_t of_seed;
+        of_seed = dropped;
+        dropped = (sim_drop_t){0};
         (void)run_seed(0); /* what a process has once is there before */
+        dropped = of_seed;
         (void)run_seed(seed);
         _exit(0);
     }
@@ -253,10 +259,54 @@ static bool child_fails(uint64_t seed) {
     return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
 }
 
-static void try_to_drop(uint64_t seed, uint64_t *mask, uint64_t bit) {
-    if (*mask & bit) return;
-    *mask |= bit;
-    if (!child_fails(seed)) *mask &= ~bit;
+/* Clients first..first + count - 1. */
+static void try_to_drop_clients(uint64_t seed, uint32_t first, uint32_t count) {
+    bool before[SIM_CLIENTS_MAX];
+    memcpy(before, dropped.clients, sizeof before);
+    bool all_are = true;
+    for (uint32_t i = first; i < first + count; i++) all_are = all_are && before[i];
+    if (all_are) return;
+    for (uint32_t i = first; i < first + count; i++) dropped.clients[i] = true;
+    if (!child_fails(seed)) memcpy(dropped.clients, before, sizeof before);
+}
+
+static void try_to_drop_op(uint64_t seed, uint32_t client, uint32_t op) {
+    uint32_t before = dropped.ops[client];
+    dropped.ops[client] |= UINT32_C(1) << op;
+    if (before != dropped.ops[client] && !child_fails(seed)) dropped.ops[client] = before;
+}
+
+/* Halves, quarters, ... and single ones: a crowd would take too long one by one. */
+static void drop_what_can(uint64_t seed, uint32_t count) {
+    uint32_t step = 1;
+    while (2 * step < count) step *= 2;
+    for (; step > 0; step /= 2)
+        for (uint32_t first = 0; first < count; first += step)
+            try_to_drop_clients(seed, first, step < count - first ? step : count - first);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t op = sim_world_ops(i); op-- > 0 && !dropped.clients[i];) try_to_drop_op(seed, i, op);
+}
+
+static void print_rest(uint64_t seed, uint32_t count) {
+    fprintf(stderr, "sim: seed %" PRIu64 " still fails with\n", seed);
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t op = 0; op < sim_world_ops(i) && !dropped.clients[i]; op++) {
+            char text[160];
+            if (dropped.ops[i] >> op & 1) continue;
+            sim_world_describe(i, op, text, sizeof text);
+            fprintf(stderr, "  client %u: %s\n", i, text);
+        }
+    }
+    shrinking = false;
+    (void)child_fails(seed); /* says what is wrong */
+    fprintf(stderr, "replay: sim");
+    for (uint32_t i = 0, end; i < count; i = end + 1) {
+        for (end = i; end < count && dropped.clients[end];) end++;
+        if (end > i) fprintf(stderr, " --drop %u-%u", i, end - 1);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (dropped.ops[i]) fprintf(stderr, " --drop-ops %u:%x", i, dropped.ops[i]);
+    fprintf(stderr, " --trace %" PRIu64 "\n", seed);
 }
 
 static int shrink(uint64_t seed) {
@@ -268,36 +318,22 @@ static int shrink(uint64_t seed) {
     sim_server_plan(seed);
     sim_world_new(seed, &dropped, false);
     uint32_t count = sim_world_clients();
-    for (uint32_t i = 0; i < count; i++) try_to_drop(seed, &dropped.clients, UINT64_C(1) << i);
-    for (uint32_t i = 0; i < count; i++)
-        for (uint32_t op = sim_world_ops(i); op-- > 0 && !(dropped.clients >> i & 1);)
-            try_to_drop(seed, &dropped.ops[i], UINT64_C(1) << op);
-    fprintf(stderr, "sim: seed %" PRIu64 " still fails with\n", seed);
-    for (uint32_t i = 0; i < count; i++) {
-        for (uint32_t op = 0; op < sim_world_ops(i) && !(dropped.clients >> i & 1); op++) {
-            char text[160];
-            if (dropped.ops[i] >> op & 1) continue;
-            sim_world_describe(i, op, text, sizeof text);
-            fprintf(stderr, "  client %u: %s\n", i, text);
-        }
-    }
-    shrinking = false;
-    (void)child_fails(seed); /* says what is wrong */
-    fprintf(stderr, "replay: sim --drop %" PRIx64, dropped.clients);
-    for (uint32_t i = 0; i < count; i++)
-        if (dropped.ops[i]) fprintf(stderr, " --drop-ops %u:%" PRIx64, i, dropped.ops[i]);
-    fprintf(stderr, " --trace %" PRIu64 "\n", seed);
+    drop_what_can(seed, count);
+    print_rest(seed, count);
     return 1;
 }
 
 static _Noreturn void usage(void) {
-    fprintf(stderr,
-            "usage: sim [--trace] [--twice] [--shrink] [--drop MASK] [--drop-ops CLIENT:MASK]... FIRST [COUNT]\n");
+    fprintf(
+        stderr,
+        "usage: sim [--trace] [--twice] [--shrink] [--crowd] [--drop FIRST-LAST]... [--drop-ops CLIENT:MASK]... FIRST "
+        "[COUNT]\n--crowd: seeds with many clients only; FIRST is the first one's number among them\n");
     exit(2);
 }
 
 int main(int argc, char **argv) {
     bool twice = false, smaller = false, trace = false;
+    uint64_t step = 1;
     int at = 1;
     for (; at < argc && argv[at][0] == '-'; at++) {
         if (strcmp(argv[at], "--trace") == 0)
@@ -306,11 +342,14 @@ int main(int argc, char **argv) {
             twice = true;
         else if (strcmp(argv[at], "--shrink") == 0)
             smaller = true;
-        else if (strcmp(argv[at], "--drop") == 0 && at + 1 < argc)
-            dropped.clients = strtoull(argv[++at], NULL, 16);
-        else if (strcmp(argv[at], "--drop-ops") == 0 && at + 1 < argc && strchr(argv[at + 1], ':')) {
+        else if (strcmp(argv[at], "--crowd") == 0)
+            step = SIM_CROWD_EVERY;
+        else if (strcmp(argv[at], "--drop") == 0 && at + 1 < argc && strchr(argv[at + 1], '-')) {
+            unsigned long first = strtoul(argv[++at], NULL, 10), last = strtoul(strchr(argv[at], '-') + 1, NULL, 10);
+            for (; first <= last && first < SIM_CLIENTS_MAX; first++) dropped.clients[first] = true;
+        } else if (strcmp(argv[at], "--drop-ops") == 0 && at + 1 < argc && strchr(argv[at + 1], ':')) {
             unsigned long client = strtoul(argv[++at], NULL, 10);
-            dropped.ops[client & 63] = strtoull(strchr(argv[at], ':') + 1, NULL, 16);
+            if (client < SIM_CLIENTS_MAX) dropped.ops[client] = (uint32_t)strtoul(strchr(argv[at], ':') + 1, NULL, 16);
         } else
             usage();
     }
@@ -324,11 +363,16 @@ int main(int argc, char **argv) {
     if (!sim_tls_init()) return 2;
     sim_files_init();
     (void)atexit(sim_files_end);
+    if (step > 1) first = first * step + step - 1;
     if (smaller) return shrink(first);
+    static sim_drop_t of_seed;
+    of_seed = dropped;
+    dropped = (sim_drop_t){0};
     (void)run_seed(0); /* what a process has once is there before */
+    dropped = of_seed;
     sim_verbose = trace;
     uint64_t all = 0;
-    for (uint64_t seed = first; seed < first + count; seed++) {
+    for (uint64_t seed = first; seed < first + count * step; seed += step) {
         uint64_t hash = run_seed(seed);
         if (twice && run_seed(seed) != hash) sim_fail("another trace in a second run");
         if (count == 1) printf("seed %" PRIu64 ": trace %016" PRIx64 ", %" PRIu64 " steps\n", seed, hash, sim_steps());

@@ -19,43 +19,28 @@ typedef enum behaviour {
 } behaviour_t;
 
 typedef struct origin {
-    struct origin *next;
+    sim_actor_t actor; /* the first, so that it can be cast */
     sim_conn_t *conn;
     sim_random_t random;
-    uint64_t next_ns;
     char request[REQUEST_MAX];
     size_t request_size;
     behaviour_t behaviour;
     char *out;
     size_t out_size, out_at;
-    bool broken, responds, done;
+    bool broken, responds;
 } origin_t;
-
-static origin_t *origins;
 
 static uint64_t soon(origin_t *origin) {
     return sim_now_ns + 1 + sim_below(&origin->random, 3000) * UINT64_C(1000);
 }
 
-void *sim_origin_new(sim_conn_t *conn, uint16_t port, uint64_t seed, uint32_t number) {
-    origin_t *origin = calloc(1, sizeof *origin);
-    if (!origin) abort();
-    *origin = (origin_t){.next = origins,
-                         .conn = conn,
-                         .random = sim_random_of(seed, 0x60000 + number),
-                         .next_ns = SIM_NEVER,
-                         .broken = port == SIM_ORIGIN_BROKEN};
-    origins = origin;
-    return origin;
-}
-
 static void finish(origin_t *origin) {
-    if (origin->done) return;
+    if (origin->actor.done) return;
     sim_client_close(origin->conn);
     free(origin->out);
     origin->out = NULL;
-    origin->done = true;
-    origin->next_ns = SIM_NEVER;
+    origin->actor.done = true;
+    origin->actor.next_ns = SIM_NEVER;
 }
 
 /* --- responses --- */
@@ -103,7 +88,7 @@ static void respond(origin_t *origin) {
     sim_trace("origin", tag, origin->behaviour);
     if (origin->behaviour == SILENCE) return;
     make_response(origin, tag, size);
-    origin->next_ns = sim_now_ns + ms * SIM_MS + 1;
+    origin->actor.next_ns = sim_now_ns + ms * SIM_MS + 1;
 }
 
 /* --- steps --- */
@@ -126,7 +111,7 @@ static void send_response(origin_t *origin) {
     size_t sent = left ? sim_client_send(origin->conn, origin->out + origin->out_at, left) : 0;
     origin->out_at += sent;
     if (origin->out_at < origin->out_size) {
-        if (sent > 0) origin->next_ns = soon(origin); /* else the other end reads first */
+        if (sent > 0) origin->actor.next_ns = soon(origin); /* else the other end reads first */
     } else if (origin->behaviour == RESET) {
         sim_client_reset(origin->conn);
         finish(origin);
@@ -135,8 +120,9 @@ static void send_response(origin_t *origin) {
     }
 }
 
-static void step(origin_t *origin) {
-    origin->next_ns = SIM_NEVER;
+static void step(sim_actor_t *actor) {
+    origin_t *origin = (origin_t *)actor;
+    actor->next_ns = SIM_NEVER;
     if (sim_server_has_closed(origin->conn))
         finish(origin);
     else if (!origin->responds)
@@ -145,34 +131,25 @@ static void step(origin_t *origin) {
         send_response(origin);
 }
 
-void sim_origin_wake(void *arg) {
-    origin_t *origin = arg;
+static void woken(sim_actor_t *actor) {
+    origin_t *origin = (origin_t *)actor;
     uint64_t at = soon(origin);
-    bool waits = origin->out && origin->out_at == 0 && origin->next_ns != SIM_NEVER; /* it takes its time to respond */
-    if (!origin->done && at < origin->next_ns && (!waits || sim_server_has_closed(origin->conn))) origin->next_ns = at;
+    bool waits = origin->out && origin->out_at == 0 && actor->next_ns != SIM_NEVER; /* it takes its time to respond */
+    if (at < actor->next_ns && (!waits || sim_server_has_closed(origin->conn))) actor->next_ns = at;
 }
 
-uint64_t sim_origins_next_ns(void) {
-    uint64_t next = SIM_NEVER;
-    for (const origin_t *origin = origins; origin; origin = origin->next)
-        if (origin->next_ns < next) next = origin->next_ns;
-    return next;
+static void free_origin(sim_actor_t *actor) {
+    finish((origin_t *)actor);
+    free(actor);
 }
 
-bool sim_origins_step(void) {
-    for (origin_t *origin = origins; origin; origin = origin->next) {
-        if (origin->next_ns > sim_now_ns) continue;
-        step(origin);
-        return true;
-    }
-    return false;
-}
-
-void sim_origins_free(void) {
-    while (origins) {
-        origin_t *origin = origins;
-        origins = origin->next;
-        finish(origin);
-        free(origin);
-    }
+sim_actor_t *sim_origin_new(sim_conn_t *conn, uint16_t port, uint64_t seed, uint32_t number) {
+    origin_t *origin = calloc(1, sizeof *origin);
+    if (!origin) abort();
+    *origin = (origin_t){.actor = {.next_ns = SIM_NEVER, .step = step, .woken = woken, .free = free_origin},
+                         .conn = conn,
+                         .random = sim_random_of(seed, 0x60000 + number),
+                         .broken = port == SIM_ORIGIN_BROKEN};
+    sim_actor_add(&origin->actor);
+    return &origin->actor;
 }

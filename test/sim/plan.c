@@ -3,6 +3,8 @@
 
 #include "client.h"
 
+enum { CROWD_HASTE = 32 };
+
 const char *const sim_route_names[] = {"mem",   "ref",   "defer",  "stream", "sized",  "work", "coro",
                                        "job",   "files", "limit",  "gate",   "cogate", "echo", "upload",
                                        "spool", "live",  "cobody", "early",  "broken"};
@@ -34,6 +36,7 @@ static op_t plan_request(client_t *client, bool slow) {
     op.body = op.route >= ECHO ? (sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max)) : 0;
     op.ms = sim_one_in(r, 3) ? 0 : sim_log_uniform(r, 1500);
     op.wait_ms = sim_one_in(r, 8) ? sim_log_uniform(r, 400) : 0;
+    if (sim_crowd) op.ms /= CROWD_HASTE; /* few threads serve many */
     op.head = op.route == MEM && sim_one_in(r, 8);
     op.chunked = op.route >= ECHO && sim_one_in(r, 2);
     op.close = sim_one_in(r, 20);
@@ -192,7 +195,31 @@ static void plan_hostile(client_t *client) {
     }
 }
 
+/* One of many: its script is short, and its pieces are no single bytes. */
+static void plan_of_crowd(client_t *client) {
+    sim_random_t *r = &client->plan;
+    client->piece_max = sim_one_in(r, 8) ? 200 + sim_below(r, 800) : 100000;
+    client->delay_max_us = sim_one_in(r, 2) ? 100 : 3000;
+    sim_transport_plan(client);
+    uint32_t kind = sim_below(r, 16);
+    if (kind < 2)
+        plan_hostile(client);
+    else if (kind == 2)
+        plan_hostile_http2(client);
+    else if (kind < 5)
+        plan_http2(client, true);
+    else if (kind == 5)
+        plan_websocket(client, true);
+    else
+        plan_polite(client, true);
+    client->next_ns = sim_now_ns + sim_below(r, 2000) * SIM_MS;
+}
+
 void sim_client_plan(client_t *client) {
+    if (sim_crowd) {
+        plan_of_crowd(client);
+        return;
+    }
     sim_random_t *r = &client->plan;
     bool slow = sim_one_in(r, 5);
     client->piece_max = slow ? 200 + sim_below(r, 800) : sim_one_in(r, 4) ? 1 + sim_below(r, 40) : 100000;

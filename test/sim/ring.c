@@ -18,8 +18,7 @@
 #endif
 
 enum {
-    OPS_MAX = 1024,
-    SPILLED_MAX = 4096,
+    SPILLED_MAX = 16384,
     IOV_MAX_USED = 64,
     PREFLIGHT_ENTRIES_MAX = 8, /* rings of this size are tried out only: nothing fails there */
 };
@@ -41,8 +40,8 @@ struct sim_ring {
     struct io_uring_cqe *cqes;
     struct io_uring_cqe *spilled; /* SPILLED_MAX of them: completions that found no space */
     uint32_t spilled_count;
-    op_t ops[OPS_MAX];
-    uint32_t op_count;
+    op_t *ops;
+    uint32_t op_count, op_capacity;
     struct io_uring_buf_ring *buffers;
     uint16_t buffer_head, buffer_mask;
     sim_random_t random;
@@ -103,7 +102,11 @@ static void flush_spilled(struct sim_ring *ring) {
 /* --- operations that wait --- */
 
 static void wait_with(struct sim_ring *ring, const struct io_uring_sqe *sqe, uint64_t deadline_ns) {
-    if (ring->op_count == OPS_MAX) sim_fail("more than %d operations in a ring", OPS_MAX);
+    if (ring->op_count == ring->op_capacity) {
+        ring->op_capacity = ring->op_capacity ? 2 * ring->op_capacity : 64;
+        ring->ops = realloc(ring->ops, ring->op_capacity * sizeof *ring->ops);
+        if (!ring->ops) abort();
+    }
     ring->ops[ring->op_count++] = (op_t){.sqe = *sqe, .deadline_ns = deadline_ns};
 }
 
@@ -233,9 +236,10 @@ static void complete(struct sim_ring *ring, op_t *op) {
 
 /* Task work: what is ready completes, mostly, in any order. */
 static void run_ready(struct sim_ring *ring) {
-    uint64_t ready[OPS_MAX];
+    static uint64_t ready[FD_MAX * 2]; /* one thread runs at a time */
     uint32_t count = 0;
     flush_spilled(ring);
+    if (ring->op_count > FD_MAX * 2) sim_fail("%u operations in a ring", ring->op_count);
     for (uint32_t i = 0; i < ring->op_count; i++)
         if (is_ready(&ring->ops[i])) ready[count++] = ring->ops[i].sqe.user_data;
     for (uint32_t left = count; left > 0; left--) {
@@ -455,6 +459,7 @@ void __wrap_io_uring_queue_exit(struct io_uring *uring) {
     free(ring->sqes);
     free(ring->cqes);
     free(ring->spilled);
+    free(ring->ops);
     free(ring);
 }
 

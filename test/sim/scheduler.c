@@ -4,6 +4,7 @@
  * somebody waits for; if there is none, the run has hung and fails. */
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 
 #include "sim.h"
 
-enum { THREADS_MAX = 128, STEPS_MAX = 2000000 };
+enum { THREADS_MAX = 128, STEPS_MAX = 2000000, CROWD_STEPS_MAX = 20000000 };
 
 typedef enum state { UNUSED, READY, WAITS_FD, WAITS_COND, WAITS_MUTEX, WAITS_JOIN, WAITS_TIME, ENDED } state_t;
 
@@ -112,7 +113,7 @@ static void do_world(void) {
 /* The thread that continues. The world does what is due meanwhile. */
 static uint32_t choose(void) {
     for (;;) {
-        if (++steps > STEPS_MAX) sim_fail("no end after %u steps", STEPS_MAX);
+        if (++steps > (sim_crowd ? CROWD_STEPS_MAX : STEPS_MAX)) sim_fail("no end after %" PRIu64 " steps", steps - 1);
         uint32_t able[THREADS_MAX + 1], count = 0;
         for (uint32_t i = 0; i < thread_count; i++)
             if (can_run(&threads[i])) able[count++] = i;

@@ -13,6 +13,8 @@
 uvhttp_server_t *sim_server;
 static bool reload_is_due;
 bool sim_places_are_few, sim_wall_jumps, sim_threads_are_patient, sim_tls_listens, sim_proxy_listens, sim_access_logged;
+uint32_t sim_crowd, sim_streams_max;
+static uint32_t crowd_places; /* max_connections for it */
 
 /* What handlers hold: each has to come back. */
 static atomic_uint references, handlers_open;
@@ -501,6 +503,20 @@ static uvhttp_engine_t engine_of(uint64_t seed, sim_random_t *random) {
     return UVHTTP_WITH_URING && uring ? UVHTTP_ENGINE_URING : UVHTTP_ENGINE_EPOLL;
 }
 
+/* Each limit that a crowd may reach: none, max_connections, or descriptors. */
+static void plan_crowd(uint64_t seed) {
+    sim_random_t random = sim_random_of(seed, 0xc7);
+    sim_crowd = sim_streams_max = 0;
+    sim_admin_listens = sim_one_in(&random, 8);
+    if (seed % SIM_CROWD_EVERY != SIM_CROWD_EVERY - 1) return;
+    sim_crowd = 100 + sim_log_uniform(&random, SIM_CLIENTS_MAX - 100);
+    crowd_places = SIM_CLIENTS_MAX;
+    uint32_t limit = sim_below(&random, 3), places = sim_crowd / (2 + sim_below(&random, 8));
+    if (limit == 1) crowd_places = places;
+    if (limit == 2) sim_streams_max = places;
+    sim_places_are_few = limit > 0;
+}
+
 void sim_server_plan(uint64_t seed) {
     sim_random_t random = sim_random_of(seed, 0x91);
     sim_tls_listens = sim_one_in(&random, 4) && sim_tls_server;
@@ -515,6 +531,8 @@ void sim_server_plan(uint64_t seed) {
     sim_h2_connection_window = wide ? 1 << 20 : 65535 + sim_below(&random, 2) * sim_below(&random, 50000);
     sim_h2_stream_window = wide ? 1 << 18 : 16384 + sim_below(&random, 16384);
     if (sim_h2_stream_window > sim_h2_connection_window / 4) sim_h2_stream_window = sim_h2_connection_window / 4;
+    plan_crowd(seed);
+    sim_collector_reset(seed);
     sim_access_log_reset();
 }
 
@@ -539,7 +557,7 @@ static void make_config(uint64_t seed, uvhttp_server_config_t *config) {
     config->install_signal_handlers = false;
     config->quiet = true;
     config->raise_descriptor_limit = false;
-    config->max_connections = sim_places_are_few ? 4 : 100;
+    config->max_connections = sim_crowd ? crowd_places : sim_places_are_few ? 4 : 100;
     config->read_buffer_size = sim_one_in(&random, 3) ? 1024 : 16384;
     config->read_buffer_count = sim_one_in(&random, 3) ? 8 : 64;
     config->write_buffer_size = sim_one_in(&random, 3) ? 1024 : 16384;
@@ -560,6 +578,12 @@ static void make_config(uint64_t seed, uvhttp_server_config_t *config) {
     config->worker_queue_timeout_ms = sim_threads_are_patient ? UVHTTP_NEVER : 50;
     if (!sim_threads_are_patient && sim_one_in(&random, 2)) config->max_backlog = 1 + sim_below(&random, 3);
     config->handler_warn_ms = UVHTTP_NEVER;
+    if (sim_admin_listens) snprintf(config->admin, sizeof config->admin, "127.0.0.1:%u", SIM_ADMIN_PORT);
+    config->trace = sim_traces;
+    snprintf(config->trace_endpoint, sizeof config->trace_endpoint, "http://127.0.0.1:%u", SIM_COLLECTOR);
+    config->trace_delay_ms = sim_log_uniform(&random, 5000);
+    config->trace_queue_size = 65536;
+    if (sim_crowd && sim_threads_are_patient) config->max_backlog = 10 * SIM_CLIENTS_MAX;
 }
 
 static void add_routes(uvhttp_server_t *server, uint32_t loop_count) {
@@ -616,8 +640,9 @@ uvhttp_server_t *sim_server_new(uint64_t seed) {
     return server;
 }
 
-/* The last lines are written when the server is freed. */
+/* The last lines and spans are written when the server is freed. */
 void sim_server_check_log(void) {
+    sim_collector_check_end();
     if (access_log.run) sim_access_log_check(access_log_complete);
 }
 
@@ -628,6 +653,7 @@ void sim_server_check_end(uvhttp_server_t *server) {
     sim_limiter_check_end();
     sim_topics_check_end(server);
     sim_gateway_check_end();
+    sim_collector_check_server(server);
     uint64_t accepted = uvhttp_server_counter(server, "connections_accepted"),
              closed = uvhttp_server_counter(server, "connections_closed");
     if (accepted != closed)

@@ -72,7 +72,7 @@ typedef struct sim_conn sim_conn_t; /* the connection as its client sees it */
 
 void sim_kernel_reset(uint64_t seed);
 /* NULL: nobody listens, or the backlog is full. */
-sim_conn_t *sim_connect(uint32_t client, uint16_t port, void *arg);
+sim_conn_t *sim_connect(uint32_t client, uint16_t port, void (*wake)(void *arg), void *arg);
 /* Bytes that were accepted; 0: there is no space, or the server has gone. */
 size_t sim_client_send(sim_conn_t *conn, const char *data, size_t size);
 /* Returns bytes, 0 for nothing yet, -1 for FIN, -2 for RST. */
@@ -113,10 +113,12 @@ uint32_t sim_threads_made(void);
 
 typedef struct sim_plan sim_plan_t;
 
-/* Clients that are dropped, for shrinking: bit i of mask[i / 64]. */
+#define SIM_CLIENTS_MAX 4096u
+
+/* What is dropped, for shrinking. */
 typedef struct sim_drop {
-    uint64_t clients;
-    uint64_t ops[64];
+    bool clients[SIM_CLIENTS_MAX];
+    uint32_t ops[SIM_CLIENTS_MAX]; /* a bit for each */
 } sim_drop_t;
 
 void sim_world_new(uint64_t seed, const sim_drop_t *drop, bool failing);
@@ -127,6 +129,8 @@ void sim_world_step(sim_random_t *random);
 /* The server has sent something, or has closed. */
 void sim_world_wake(void *arg);
 void sim_world_check_end(void);
+/* An operator asks the server to stop. */
+void sim_world_drain(void);
 /* A handler that waits for capacity has written so many bytes of a response. */
 void sim_world_wrote(uint32_t tag, uint64_t size);
 uint32_t sim_world_clients(void);
@@ -140,7 +144,7 @@ bool sim_may_misbehave(uint32_t client);
 
 #define SIM_FILES 8
 extern const uint32_t sim_file_sizes[SIM_FILES];
-#define SIM_FILE_TAG(file) (0x7f00u + (file))
+#define SIM_FILE_TAG(file) (0x20000000u + (file)) /* no request's */
 void sim_files_init(void);
 void sim_files_reset(uint64_t seed);
 void sim_files_end(void);
@@ -177,11 +181,34 @@ extern uint32_t sim_h2_connection_window, sim_h2_stream_window;
 extern bool sim_wall_jumps;          /* somebody sets the clock while the server runs */
 extern bool sim_threads_are_patient; /* a request waits for one as long as it takes */
 extern bool sim_places_are_few;      /* fewer than clients: idle connections are evicted */
+/* One seed in so many has hundreds or thousands of clients, which are lighter than those of the others. */
+#define SIM_CROWD_EVERY 1000u
+extern uint32_t sim_crowd;       /* so many clients; 0: no crowd */
+extern uint32_t sim_streams_max; /* connections that the server has descriptors for; 0: enough */
 
 #define SIM_PORT 8000u
 #define SIM_PEER_PORT 20000u /* of client 0, and so on */
 #define SIM_PORT_TLS 1u
 #define SIM_PORT_PROXY 2u
+
+/* --- actors.c: who is at the other end of connections that no client has --- */
+
+typedef struct sim_actor {
+    struct sim_actor *next; /* in the list of all */
+    uint64_t next_ns;       /* when it acts by itself; SIM_NEVER */
+    bool done;              /* it is freed; its connection has forgotten it */
+    void (*step)(struct sim_actor *actor);
+    void (*woken)(struct sim_actor *actor); /* the server has sent something, read something, or closed */
+    void (*free)(struct sim_actor *actor);  /* also when it is not done */
+} sim_actor_t;
+
+void sim_actor_add(sim_actor_t *actor);
+/* Of a connection. */
+void sim_actor_wake(void *arg);
+uint64_t sim_actors_next_ns(void);
+/* Whether there was something due. */
+bool sim_actors_step(void);
+void sim_actors_free(void);
 
 /* --- origin.c: the other server; gateway.c: handlers that ask it --- */
 
@@ -193,14 +220,28 @@ extern bool sim_places_are_few;      /* fewer than clients: idle connections are
     ((uint16_t)((tag) % 8 == 3 ? SIM_ORIGIN_BROKEN : (tag) % 8 == 5 ? SIM_ORIGIN_REFUSES : SIM_ORIGIN_WHOLE))
 #define SIM_ORIGIN_TAG(tag) ((tag) ^ 0x40000000u)
 /* Of a connection that the server has begun; the number-th. */
-void *sim_origin_new(sim_conn_t *conn, uint16_t port, uint64_t seed, uint32_t number);
-void sim_origin_wake(void *arg);
-uint64_t sim_origins_next_ns(void);
-/* Whether there was something due. */
-bool sim_origins_step(void);
-void sim_origins_free(void);
+sim_actor_t *sim_origin_new(sim_conn_t *conn, uint16_t port, uint64_t seed, uint32_t number);
 void sim_gateway_add(struct uvhttp_server *server);
 void sim_gateway_check_end(void);
+
+/* --- collector.c: what spans are sent to --- */
+
+#define SIM_COLLECTOR 9010u /* port */
+/* Whether requests are traced, and the collector accepts all that it gets. Of the seed. */
+extern bool sim_traces, sim_collector_is_good;
+void sim_collector_reset(uint64_t seed);
+sim_actor_t *sim_collector_new(sim_conn_t *conn, uint64_t seed, uint32_t number);
+/* Before the server is freed, and behind that, which sends the rest. */
+void sim_collector_check_server(const struct uvhttp_server *server);
+void sim_collector_check_end(void);
+
+/* --- operators.c: clients of the admin listener --- */
+
+#define SIM_ADMIN_PORT 8100u
+extern bool sim_admin_listens;
+void sim_operators_new(uint64_t seed, uint32_t clients);
+/* The server is asked to stop, by somebody else. */
+void sim_operators_stopped(void);
 
 /* --- topics.c: WebSocket publications --- */
 

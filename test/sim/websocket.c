@@ -29,8 +29,12 @@ void sim_ws_upgrade(client_t *client, const op_t *op) {
     if (!request) return;
     request->upgrade = true;
     client->frames.topic = op->topic;
-    for (uint32_t i = 0; i < CLIENTS_MAX; i++) client->frames.seen[i] = (seen_t){.last = -1};
-    client->frames.seen[client->id].last = (int)client->asked - 1; /* what follows is published */
+    if (op->topic && !client->frames.seen) {
+        client->frames.seen = malloc(sim_world_clients() * sizeof(seen_t));
+        if (!client->frames.seen) abort();
+        for (uint32_t i = 0; i < sim_world_clients(); i++) client->frames.seen[i] = (seen_t){.last = -1};
+        client->frames.seen[client->id].last = (int)client->asked - 1; /* what follows is published */
+    }
     start_out(client, 512);
     client->out_size =
         (size_t)sprintf(client->out,
@@ -139,7 +143,8 @@ static void publication_ended(client_t *client) {
     frames_t *frames = &client->frames;
     uint32_t tag = sim_get32(frames->publication), size = sim_get32(frames->publication + 4);
     uint32_t publisher = (tag - 0x1000) >> 8, number = tag & 0xff;
-    if (frames->message_at < 8 || frames->message_at - 8 != size || publisher >= CLIENTS_MAX || number >= REQUESTS_MAX)
+    if (frames->message_at < 8 || frames->message_at - 8 != size || publisher >= sim_world_clients() ||
+        number >= REQUESTS_MAX)
         sim_fail("client %u: a publication %x of %u bytes with %llu", client->id, tag, size,
                  (unsigned long long)frames->message_at);
     seen_t *seen = &frames->seen[publisher];

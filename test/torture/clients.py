@@ -97,12 +97,12 @@ def watched():
 class Client(wire.Connection):
     """HTTP/1."""
 
-    def __init__(self, run, tls=False, **options):
+    def __init__(self, run, tls=False, address=None, **options):
         self.run, self.got, self.buffer, self.over = run, bytearray(), bytearray(), False
         self.socket = None
         try:
             with watched():
-                self.socket = wire.open_socket(run.tls_address if tls else run.address, timeout=SECONDS, **options)
+                self.socket = wire.open_socket(address or (run.tls_address if tls else run.address), timeout=SECONDS, **options)
                 if tls:
                     self.socket = run.context.wrap_socket(self.socket)
         except OSError:
@@ -163,6 +163,24 @@ class Client(wire.Connection):
     def half_close(self):
         if self.socket:
             super().half_close()
+
+    def ask_admin(self, method, target, right, body=None):
+        """right(body): whether it is what the admin listener responds."""
+        if self.over:
+            return self.run.note("closed")
+        fields = [] if body is None else [("Content-Type", "application/json")]
+        try:
+            with watched():
+                self.send(wire.request(method, target, fields, body, host="localhost"))
+                response = self.response(method)
+                good = response.status == 200 and right(response.body)
+        except (wire.Closed, OSError):
+            self.over = True
+            return self.run.note("cut" if self.buffer else "closed")
+        self.over = (response.header("Connection") or "").lower() == "close"
+        if not good and response.status not in ERRORS:
+            raise Fault(f"{target}: {response.status} {bytes(response.body[:200])!r}")
+        self.run.note("ok" if good else "error")
 
     def finish(self):
         """Nothing may have come that was not asked for."""

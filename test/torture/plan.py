@@ -4,6 +4,7 @@ import time
 
 from clients import Fault
 from errors import ERRORS
+from life import AT_START, LIFE
 from scenarios import NAMES
 from torture import Torture
 
@@ -11,48 +12,13 @@ import wire
 
 MISSED_MAX = 2  # numbers in a row that were not reached: the scenario makes no more such calls
 ENDS_BACKEND = {("io_uring_enter", "EBADR")}  # docs/internals/system_calls.md
-NEEDS = {"asks_others": ("upstream",), "rate_limit": ("redis",), "access_log": ("log",)}
+NEEDS = {
+    "asks_others": ("upstream",), "rate_limit": ("redis",), "access_log": ("log",), "admin": ("service",), "traces": ("collector",),
+    "service_start": ("service", "nobody", "collector", "log"), "service_stop": ("service", "nobody", "collector"),
+    "upgrade": ("service",), "stop_in_upgrade": ("service",),
+}  # fmt: skip
 FAULTS_MAX = 12  # of a scenario
 TROUBLE = (Fault, AssertionError, OSError, wire.Closed)
-
-
-def started(run):
-    """A server of which any call of its start may fail: it ends with a message and a status, or it serves."""
-    run.launch(*run.armed)
-    run.server.says_start = False  # the write of that line may be what fails
-    try:
-        run.server.wait_ready()
-    except AssertionError as error:
-        if run.server.process.poll() is None or run.server.process.returncode not in (1, 2):
-            raise Fault(f"start: {error}") from error
-        if not run.server.stderr().strip():
-            raise Fault(f"it ended with {run.server.process.returncode} and did not say why") from error
-        run.note("error")
-    else:
-        run.control["call"], run.control["fail_first"] = -1, 0
-        try:
-            run.probe()
-            run.note("ok")
-        except (OSError, wire.Closed):
-            if run.server.process.wait(2) != 1:  # a backend that has failed ends the server in order; anything else is none of it
-                raise
-            run.note("error")
-
-
-def stopped(run):
-    """A server that is asked to stop while a client waits for it, with one that is idle."""
-    NAMES["keep_alive"](run)
-    idle = wire.Connection(run.address)
-    idle.get("/")
-    run.arm()
-    NAMES["workers"](run)
-    run.server.close_control()
-    run.server.signal()
-    idle.rest()
-    run.end((0, 1))
-
-
-LIFE = {"start": started, "stop": stopped}
 
 
 class Plan:
@@ -174,7 +140,7 @@ class Plan:
 
     def live_once(self, scenario, failure):
         run = self.run_of
-        if scenario is started:
+        if scenario in AT_START:
             run.armed = run.make()
             run.arm = None
             if failure:
@@ -193,6 +159,8 @@ class Plan:
         except TROUBLE as problem:
             self.fault(f"{type(problem).__name__} {problem}", call, number, name)
             run.server.kill()
+            if run.service:
+                run.service.kill_all()
         return run.control.has_failed
 
     # --- the table ---

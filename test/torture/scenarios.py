@@ -1,7 +1,9 @@
 """Owns: the scenarios: what clients ask of pattern_server while its calls fail. Each is short, runs many times, and uses other
 bytes each time."""
 import contextlib
+import json
 import os
+import time
 
 from clients import SEEDS, Client, Client2, Fault, WebSocket, pattern
 
@@ -9,6 +11,7 @@ import wire
 
 BINARY, PING, PONG, CLOSE = 2, 9, 10, 8
 FILE_SIZE = 40000
+SPAN_SECONDS, LOG_SECONDS = 2, 2
 
 
 def get(client, run, route, size, **options):
@@ -186,7 +189,44 @@ def rate_limit(run):
     client.finish()
 
 
+def admin(run):
+    """Each endpoint of the admin listener; what it responds with is complete."""
+    client = Client(run, address=run.service.admin)
+    client.ask_admin("GET", "/ready", lambda body: json.loads(body)["ready"] is True)
+    client.ask_admin("GET", "/health", lambda body: json.loads(body)["healthy"] is True or run.control.has_failed)
+    client.ask_admin("GET", "/connections", lambda body: json.loads(body)["total"] >= 0)
+    client.ask_admin("GET", "/config", lambda body: len(json.loads(body)["settings"]) > 50)
+    client.ask_admin("GET", "/metrics", lambda body: b"uvhttp_" in body and body.endswith(b"\n"))
+    client.ask_admin("PUT", "/log-level", lambda body: json.loads(body) == {"level": "warn"}, b'{"level": "warn"}')
+    client.ask_admin("GET", "/", lambda body: body.startswith(b"<!doctype html>") and len(body) > 10000)
+    client.finish()
+    with contextlib.suppress(OSError, wire.Closed, Fault):
+        run.service.events().reset()
 
+
+def traces(run):
+    """Their spans arrive, or count as failed; Torture.look_at_spans looks at all of them."""
+    before = len(run.collector.bodies)
+    client = Client(run)
+    get(client, run, "copy", 100)
+    get(client, run, "later", 100)
+    client.finish()
+    deadline = time.monotonic() + SPAN_SECONDS
+    while len(run.collector.bodies) == before and not run.control.has_failed and time.monotonic() < deadline:
+        time.sleep(0.0005)
+
+
+def log_lines(run):
+    """Torture.look_at_lines looks at all of them."""
+    seed = run.seeds.next()
+    client = Client(run)
+    before = run.outcomes.get("ok", 0)
+    client.ask(f"/log/{seed}/500", pattern(seed, 500), seed)
+    run.lines_due += 5 * (run.outcomes["ok"] - before if "ok" in run.outcomes else 0)
+    client.finish()
+    deadline = time.monotonic() + LOG_SECONDS
+    while not run.lines_are_settled() and not run.control.has_failed and time.monotonic() < deadline:
+        time.sleep(0.0005)
 
 
 def access_log(run):
@@ -234,5 +274,5 @@ def tls_streams(run):
 
 
 SCENARIOS = [keep_alive, bodies, large, files, tls, tls_files, websocket, tls_websocket, topics, streams, tls_streams, workers, uploads, coroutines,
-             deferred, asks_others, rate_limit, access_log, gone]  # fmt: skip
+             deferred, asks_others, rate_limit, access_log, gone, admin, traces, log_lines]  # fmt: skip
 NAMES = {one.__name__: one for one in SCENARIOS}

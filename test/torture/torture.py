@@ -8,9 +8,12 @@ import subprocess
 import time
 
 import clients
+import collector
 import harness
+import scenarios
 import wire
 from control import Control
+from service import Service
 from test_redis import Redis
 
 SETTINGS = {
@@ -21,22 +24,28 @@ FILES = 400
 REST_SECONDS = 6
 SETTLE_SECONDS = 0.3
 END_SECONDS = 3
+SPAN_SECONDS = 8
+LOG_LINE = re.compile(r"\S+ \S+ .*\bpattern: line [0-4] of 5 for \d+")
 TIMER = "anon_inode:[timerfd]"
 LINE = re.compile(r'(127\.\d+\.\d+\.\d+|unknown) - - \[[^]]+\] "(GET /\S* HTTP/1\.1|-|uvhttp: \d+ requests dropped here)" \d+ (\d+|-)')
 
 
 class Torture:
-    """What scenarios call `run`. needs: "redis", "log", "upstream", for scenarios that want more than the server."""
+    """What scenarios call `run`. needs: "redis", "log", "upstream", "collector", "service" and "nobody" (a service that drops its
+    privileges), for scenarios that want more than the server."""
 
     def __init__(self, directory, backend, needs=()):
         self.directory, self.backend, self.needs = pathlib.Path(directory), backend, needs
         self.program = harness.TEST_PROGRAMS / "pattern_server"
         self.seeds = clients.Seeds()
         self.outcomes = {}
-        self.files = self.starts = 0
+        self.files = self.starts = self.lines_due = 0
         self.server = self.redis = self.upstream = None
         self.known = None
         self.most = []
+        self.around = contextlib.ExitStack()
+        self.collector = self.around.enter_context(collector.collector()) if "collector" in needs else None
+        self.service = self.around.enter_context(contextlib.closing(Service(directory))) if "service" in needs else None
         self.log = self.directory / "access.log"
         self.uploads = self.folder("uploads")
         self.static = self.folder("static")
@@ -71,12 +80,21 @@ class Torture:
     def make(self):
         """A server that has not been waited for; its control can be asked before to let its start fail."""
         self.starts += 1
+        self.lines_due = 0
         self.control = Control(self.directory / f"control-{self.starts}", self.known)
         self.address, self.tls_address = (harness.HOST, harness.free_port()), (harness.HOST, harness.free_port())
         text = "%s:%d"
         settings = SETTINGS | {"spool_directory": self.directory / "spool"}
+        environment = {"FAIL_CALLS_CONTROL": str(self.control.path), "UVHTTP_ENGINE": self.backend}
+        if self.collector:
+            self.collector.bodies.clear()
+            settings |= {"trace": "on", "trace_endpoint": self.collector.url, "trace_delay_ms": 1}
+        if self.service:
+            self.service.control = self.control.path
+            settings |= self.service.settings("nobody" in self.needs)
+            environment |= self.service.environment()
         command = [self.program, "--listen", text % self.address, "--tls-listen", text % self.tls_address, "--directory", self.static]
-        command += ["--uploads", self.uploads]
+        command += ["--uploads", self.uploads] + (["--service", "on"] if self.service else [])
         for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
         if "redis" in self.needs:
@@ -86,7 +104,7 @@ class Torture:
             command += ["--access-log", self.log]
         if "upstream" in self.needs:
             command += ["--upstream", text % self.start_upstream()]
-        return command, {"FAIL_CALLS_CONTROL": str(self.control.path), "UVHTTP_ENGINE": self.backend}
+        return command, environment
 
     def start_upstream(self):
         if not self.upstream:
@@ -105,9 +123,15 @@ class Torture:
         self.control.relieve()
         return self
 
+    def disarm(self):
+        self.control["call"], self.control["fail_first"] = -1, 0
+
     def close(self):
         if self.server and not self.server.stopped:
             self.server.kill()
+        if self.service and self.service.control:
+            self.service.kill_all()
+        self.around.close()
         if self.upstream:
             self.upstream.kill()
         if self.redis:
@@ -122,6 +146,8 @@ class Torture:
             response = client.get(f"/copy/{seed}/1000")
         if response.status != 200 or response.body != clients.pattern(seed, 1000):
             raise clients.Fault(f"not served afterwards: {response.status}")
+        if self.service:
+            self.service.check_admin()
 
     def open_connections(self):
         seen = self.server.counters()
@@ -184,7 +210,7 @@ class Torture:
             self.settle()
         finally:
             reached = self.control.has_failed
-            self.control["call"], self.control["fail_first"] = -1, 0
+            self.disarm()
         if reached and may_end:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.server.process.wait(END_SECONDS)
@@ -196,7 +222,11 @@ class Torture:
 
     def end(self, statuses=(0,)):
         """Stops it: the exit status, nothing that was allocated is left, and no report of a sanitizer."""
-        if not self.server.stop_requested:
+        if not self.server.stop_requested and self.server.process.poll() is None:
+            if self.collector:
+                self.look_at_spans()
+            if self.lines_due:
+                self.look_at_lines()
             self.server.close_control()
             self.server.signal()
         status = self.server.wait(10)
@@ -207,6 +237,40 @@ class Torture:
         if self.control["live"]:
             raise clients.Fault(f"{self.control['live']} blocks of memory are left, {self.control['live_bytes']} bytes")
         return status
+
+    def look_at_spans(self):
+        """Each is exported, failed or dropped, and those that count as exported have arrived."""
+
+        def settled():
+            found = self.server.counters()
+            ends = sum(found[f"trace_spans_{end}"] for end in ("exported", "failed", "dropped"))
+            return found if ends >= found["trace_spans"] - 1 else None  # the one of this request
+
+        counters = harness.poll(settled, SPAN_SECONDS, message="spans wait for ever")
+        arrived = {span.span_id for span in self.collector.all_spans()}
+        if counters["trace_spans_exported"] > len(arrived):
+            raise clients.Fault(f"{counters['trace_spans_exported']} spans count as exported, and {len(arrived)} have arrived")
+
+    def lines(self):
+        """Those of the log that were written, and how many say that others were lost."""
+        text = self.server.stderr()
+        written = [line for line in text.splitlines() if "pattern: " in line]
+        lost = sum(map(int, re.findall(r" log: (\d+) lines? (?:was|were) (?:lost|dropped) here", text)))
+        return written, lost
+
+    def lines_are_settled(self):
+        written, lost = self.lines()
+        return len(written) + lost >= self.lines_due
+
+    def look_at_lines(self):
+        """Each is written whole, or counted as lost in a later line."""
+        scenarios.log_lines(self)
+        written, lost = self.lines()
+        wrong = [line for line in written if not LOG_LINE.fullmatch(line)]
+        if wrong:
+            raise clients.Fault(f"lines of the log: {wrong[:3]}")
+        if len(written) + lost < self.lines_due:
+            raise clients.Fault(f"{self.lines_due} lines were logged, {len(written)} are there, and {lost} count as lost")
 
     def look_at_log(self):
         """Lines are complete, and those of requests, whatever becomes of some of them."""

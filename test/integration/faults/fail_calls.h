@@ -15,7 +15,9 @@
         CALL(pwrite), CALL(fstat), CALL(fstatat), CALL(stat), CALL(lstat), CALL(mkostemp), CALL(unlink),               \
         CALL(unlinkat), CALL(fdopendir), CALL(posix_fadvise), CALL(readlink), CALL(memfd_create), CALL(mmap),          \
         CALL(mprotect), CALL(madvise), CALL(getrandom), CALL(getrlimit), CALL(setrlimit), CALL(sigtimedwait),          \
-        CALL(pthread_create), CALL(getaddrinfo)
+        CALL(pthread_create), CALL(getaddrinfo), CALL(sendto), CALL(recvmsg), CALL(flock), CALL(ftruncate),            \
+        CALL(getcwd), CALL(pidfd_open), CALL(waitpid), CALL(setresuid), CALL(setresgid), CALL(getresuid),              \
+        CALL(getresgid), CALL(initgroups), CALL(posix_spawn)
 
 #define FAIL_NUMBER(name) FAIL_##name
 enum { FAIL_CALLS(FAIL_NUMBER), FAIL_CALL_COUNT };

@@ -6,10 +6,12 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/epoll.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -17,6 +19,7 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -58,6 +61,10 @@ WRAP_BYTES(recv, recv, (int fd, void *data, size_t size, int flags), (fd, data, 
 WRAP_BYTES(send, send, (int fd, const void *data, size_t size, int flags), (fd, data, size, flags))
 WRAP(sendmsg, ssize_t, -1, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags))
 WRAP_BYTES(sendfile, sendfile64, (int out, int in, off_t *offset, size_t size), (out, in, offset, size))
+WRAP(sendto, ssize_t, -1, sendto,
+     (int fd, const void *data, size_t size, int flags, const struct sockaddr *to, socklen_t to_size),
+     (fd, data, size, flags, to, to_size))
+WRAP(recvmsg, ssize_t, -1, recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags))
 WRAP(shutdown, int, -1, shutdown, (int fd, int how), (fd, how))
 WRAP(socket, int, -1, socket, (int domain, int type, int protocol), (domain, type, protocol))
 WRAP(socketpair, int, -1, socketpair, (int domain, int type, int protocol, int *fds), (domain, type, protocol, fds))
@@ -123,6 +130,19 @@ WRAP(fdopendir, DIR *, NULL, fdopendir, (int fd), (fd))
 WRAP(readlink, ssize_t, -1, readlink, (const char *path, char *data, size_t size), (path, data, size))
 WRAP(memfd_create, int, -1, memfd_create, (const char *name, unsigned flags), (name, flags))
 
+/* --- a service and its successor --- */
+
+WRAP(flock, int, -1, flock, (int fd, int operation), (fd, operation))
+WRAP(ftruncate, int, -1, ftruncate64, (int fd, off_t size), (fd, size))
+WRAP(getcwd, char *, NULL, getcwd, (char *path, size_t size), (path, size))
+WRAP(pidfd_open, int, -1, pidfd_open, (pid_t pid, unsigned flags), (pid, flags))
+WRAP(waitpid, pid_t, -1, waitpid, (pid_t pid, int *status, int options), (pid, status, options))
+WRAP(setresuid, int, -1, setresuid, (uid_t real, uid_t effective, uid_t saved), (real, effective, saved))
+WRAP(setresgid, int, -1, setresgid, (gid_t real, gid_t effective, gid_t saved), (real, effective, saved))
+WRAP(getresuid, int, -1, getresuid, (uid_t * real, uid_t *effective, uid_t *saved), (real, effective, saved))
+WRAP(getresgid, int, -1, getresgid, (gid_t * real, gid_t *effective, gid_t *saved), (real, effective, saved))
+WRAP(initgroups, int, -1, initgroups, (const char *user, gid_t group), (user, group))
+
 /* --- memory, limits, signals --- */
 
 WRAP(mmap, void *, MAP_FAILED, mmap64, (void *address, size_t size, int access, int flags, int fd, off_t at),
@@ -161,6 +181,16 @@ int __wrap_posix_fadvise64(int fd, off_t at, off_t size, int advice);
 int __wrap_posix_fadvise64(int fd, off_t at, off_t size, int advice) {
     int error = fail_next(FAIL_posix_fadvise);
     return error ? error : __real_posix_fadvise64(fd, at, size, advice);
+}
+
+int __real_posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                       const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[]);
+int __wrap_posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                       const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[]);
+int __wrap_posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                       const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[]) {
+    int error = fail_next(FAIL_posix_spawn);
+    return error ? error : __real_posix_spawn(pid, path, actions, attributes, arguments, environment);
 }
 
 int __real_getaddrinfo(const char *name, const char *port, const struct addrinfo *hints, struct addrinfo **found);

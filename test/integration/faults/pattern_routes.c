@@ -1,9 +1,10 @@
 /* Owns: the routes of pattern_server in each mode of execution, those that take bodies, and what they need next to.
  *
  * GET /worker, /coro, /later and /client + /SEED/SIZE: the bytes by a worker thread, a coroutine, a deferred response,
- * and by the client from another server. GET /limited/SEED/SIZE: behind a rate limit in Redis. POST /body, /stream,
- * /spool + /SEED/SIZE: the request's body is checked, then those of SEED + 1 come back; 418: it was a wrong one. PUT
- * /save/SEED/SIZE: saved, and its name comes back. A WebSocket at /topic: "+" subscribes, all else is published. */
+ * and by the client from another server. GET /log/SEED/SIZE: they, and a line of the log for each 100 of them. GET
+ * /limited/SEED/SIZE: behind a rate limit in Redis. POST /body, /stream, /spool + /SEED/SIZE: the request's body is
+ * checked, then those of SEED + 1 come back; 418: it was a wrong one. PUT /save/SEED/SIZE: saved, and its name comes
+ * back. A WebSocket at /topic: "+" subscribes, all else is published. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,6 +73,13 @@ static void by_client(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
     uvhttp_client_response_free(response);
 }
 #endif
+
+static void write_lines(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    unsigned long long seed = pattern_number(req, "seed"), count = pattern_number(req, "size") / 100;
+    for (unsigned long long i = 0; i < count; i++)
+        UVHTTP_LOG_WARN("pattern: line %llu of %llu for %llu", i, count, seed);
+    pattern_copy(req, res, user);
+}
 
 typedef struct job {
     uvhttp_deferred_t *deferred;
@@ -243,6 +251,7 @@ int pattern_routes(uvhttp_server_t *server, const pattern_options_t *with) {
     if (with->uploads) uploads = open(with->uploads, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     add_bodies(server);
     uvhttp_get(server, "/later/:seed/:size", later, NULL);
+    uvhttp_get(server, "/log/:seed/:size", write_lines, NULL);
     uvhttp_route(server, UVHTTP_GET, "/worker/:seed/:size", worker, NULL, UVHTTP_EXEC_WORKER);
 #ifdef PATTERN_COROUTINES
     uvhttp_route(server, UVHTTP_GET, "/coro/:seed/:size", in_coroutine, NULL, UVHTTP_EXEC_COROUTINE);

@@ -2,12 +2,12 @@
  * checked.
  *
  *   pattern_server --listen ADDRESS [--threads N] [--tls-listen ADDRESS] [--set name=value ...] [--upstream ADDRESS]
- *                  [--directory DIR] [--uploads DIR] [--access-log FILE] [--redis ADDRESS]
+ *                  [--directory DIR] [--uploads DIR] [--access-log FILE] [--redis ADDRESS] [--service on]
  *
  * GET /copy/SEED/SIZE, /ref/SEED/SIZE, /pieces/SEED/SIZE and /file/SEED/SIZE send pattern.h's bytes from memory of the
  * library, from memory of the application, in parts, and by sendfile(2); X-Seed repeats the seed. /ws is a WebSocket
  * that echoes, /counters is as in http_test_server, pattern_routes.c has the others. --tls-listen: the same, encrypted,
- * with a certificate for development.
+ * with a certificate for development. --service on: uvhttp_service_init.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include <uvhttp.h>
+#include <uvhttp/service.h>
 #include <uvhttp/tls.h>
 
 #include "pattern.h"
@@ -116,6 +117,7 @@ static void hello(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 
 typedef struct arguments {
     const char *address, *tls_address;
+    const char *service; /* NULL: it is none */
     uvhttp_server_config_t config;
     pattern_options_t routes;
 } arguments_t;
@@ -140,7 +142,7 @@ static void read_argument(arguments_t *arguments, const char *name, const char *
     } texts[] = {{"--listen", &arguments->address},           {"--tls-listen", &arguments->tls_address},
                  {"--upstream", &arguments->routes.upstream}, {"--directory", &arguments->routes.directory},
                  {"--uploads", &arguments->routes.uploads},   {"--access-log", &arguments->routes.access_log},
-                 {"--redis", &arguments->routes.redis}};
+                 {"--redis", &arguments->routes.redis},       {"--service", &arguments->service}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (strcmp(name, texts[i].name) == 0) {
             *texts[i].value = value;
@@ -155,7 +157,8 @@ static void read_argument(arguments_t *arguments, const char *name, const char *
 }
 
 static int run(const arguments_t *arguments, uvhttp_tls_t *tls) {
-    int status = pattern_middleware(the_server, &arguments->routes);
+    int status = arguments->service ? uvhttp_service_init(the_server) : UVHTTP_OK;
+    if (status == UVHTTP_OK) status = pattern_middleware(the_server, &arguments->routes);
     uvhttp_get(the_server, "/", hello, NULL);
     uvhttp_get(the_server, "/copy/:seed/:size", pattern_copy, NULL);
     uvhttp_get(the_server, "/ref/:seed/:size", ref, NULL);
@@ -175,6 +178,7 @@ int main(int argc, char **argv) {
     arguments.config.write_queue_max = PATTERN_SIZE_MAX;
     for (int i = 1; i + 1 < argc; i += 2) read_argument(&arguments, argv[i], argv[i + 1]);
     if (!arguments.address) die("--listen is missing");
+    if (uvhttp_log_set_rate_limit(0) != UVHTTP_OK) die("no rate");
     the_server = uvhttp_server_new(&arguments.config);
     if (!the_server) die("no server");
     uvhttp_tls_t *tls = arguments.tls_address ? uvhttp_tls_development(NULL) : NULL;

@@ -1,4 +1,7 @@
 /* Owns: tests of requests to other servers that a handler on the loop sends: the test's thread is that server, too. */
+#include <dlfcn.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/un.h>
 
@@ -75,17 +78,46 @@ static void ask(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_deferred_on_abort(asked->deferred, on_abort, asked);
 }
 
-/* --- the other server --- */
+/* --- the other server, and what is sent to it --- */
 
 static char url[128];
+static atomic_int other_port; /* network order */
 
 static int other_listen(void) {
     struct sockaddr_in address;
     int fd = loopback_listener(8, &address);
     snprintf(url, sizeof url, "http://127.0.0.1:%u/x", ntohs(address.sin_port));
+    other_port = address.sin_port;
     struct timeval limit = {.tv_sec = LIMIT_SECONDS};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     return fd;
+}
+
+enum { WHEN_ENDED = -1 };
+
+static atomic_int send_failure;         /* errno of the next failure; 0: none */
+static atomic_int sends_before_failure; /* WHEN_ENDED: all until the other server's FIN has come */
+
+static bool send_fails(int fd) {
+    struct sockaddr_in peer = {0};
+    if (!send_failure || getpeername(fd, (struct sockaddr *)&peer, &(socklen_t){sizeof peer}) != 0) return false;
+    if (peer.sin_port != other_port) return false;
+    if (sends_before_failure == WHEN_ENDED) return poll(&(struct pollfd){.fd = fd, .events = POLLRDHUP}, 1, 0) == 1;
+    return atomic_fetch_sub(&sends_before_failure, 1) == 0;
+}
+
+/* The program's own in place of the C library's. */
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
+    static ssize_t (*_Atomic real)(int fd, const struct msghdr *message, int flags);
+    if (!real) real = (ssize_t(*)(int, const struct msghdr *, int))(uintptr_t)dlsym(RTLD_NEXT, "sendmsg");
+    if (!send_fails(fd)) return real(fd, message, flags);
+    errno = atomic_exchange(&send_failure, 0);
+    return -1;
+}
+
+static void fail_send(int error, int sends_before) {
+    sends_before_failure = sends_before;
+    send_failure = error;
 }
 
 /* A wait with a time limit may be interrupted, as client_receive says. */
@@ -282,6 +314,91 @@ static void test_a_request_goes_out_whole(void **state) {
     close_all(fd, client, listener);
 }
 
+/* send(2), tcp(7). The server does not respond: it waits for the rest. */
+static void test_a_send_that_fails_ends_the_request(void **state) {
+    static const struct {
+        int error;
+        const char *response;
+    } cases[] = {
+        {EPIPE, "UVHTTP_E_PEER_RESET"}, {ECONNRESET, "UVHTTP_E_PEER_RESET"}, {ETIMEDOUT, "UVHTTP_E_PEER_RESET"},
+        {ENOBUFS, "UVHTTP_E_NOMEM"},    {ENOMEM, "UVHTTP_E_NOMEM"},          {EACCES, "UVHTTP_E_IO"},
+        {EHOSTUNREACH, "UVHTTP_E_IO"},  {EMSGSIZE, "UVHTTP_E_IO"},           {ENOTCONN, "UVHTTP_E_IO"},
+    };
+    static char body[8 * 1024 * 1024], head[1024]; /* the socket does not accept it at once */
+    serving_t *serving = *state;
+    int listener = other_listen();
+    begin(serving);
+    ask_for(&(uvhttp_client_request_t){
+        .url = url, .method = "PUT", .body = body, .body_size = sizeof body, .timeout_ms = UVHTTP_NEVER});
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int sent = 0; sent < 2; sent++) {
+            fail_send(cases[i].error, sent);
+            int client = client_ask(serving, GET("/ask"));
+            int fd = other_accept(listener);
+            if (sent) assert_true(read_head(fd, head, sizeof head));
+            assert_string_equal(client_read(client)->body, cases[i].response);
+            close(fd);
+            close(client);
+        }
+    }
+    assert_int_equal(uvhttp_server_counter(serving->server, "client_failed"), 2 * sizeof cases / sizeof *cases);
+    close(listener);
+}
+
+static void test_a_send_that_is_interrupted_or_would_block_is_tried_again(void **state) {
+    static const int errors[] = {EINTR, EAGAIN};
+    char head[1024];
+    serving_t *serving = *state;
+    int listener = other_listen();
+    begin(serving);
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        fail_send(errors[i], 0);
+        int client = client_ask(serving, GET("/ask"));
+        int fd = other_asked(listener, head, sizeof head);
+        client_send_text(fd, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        assert_string_equal(client_read(client)->body, "200  Content-Length 2 ok");
+        assert_int_equal(send_failure, 0);
+        close(fd);
+        close(client);
+    }
+    close(listener);
+}
+
+/* What has come before the failure counts. A reset that the send has reported leaves an end of the stream, which is no
+ * end of a response. */
+static void test_a_response_that_came_before_a_send_fails_counts(void **state) {
+    static const struct {
+        int error;
+        const char *sent, *response;
+    } cases[] = {
+        {EPIPE, "HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno", "413  Content-Length 2 no"},
+        {ECONNRESET, "HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno", "413  Content-Length 2 no"},
+        {ENOBUFS, "HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno", "413  Content-Length 2 no"},
+        {EPIPE, "HTTP/1.1 413 Too Large\r\n\r\nno", "413   2 no"},
+        {ECONNRESET, "HTTP/1.1 413 Too Large\r\n\r\nno", "UVHTTP_E_PEER_RESET"},
+        {EPIPE, "HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nno", "UVHTTP_E_PEER_RESET"},
+    };
+    static char body[8 * 1024 * 1024], head[1024];
+    serving_t *serving = *state;
+    int listener = other_listen();
+    begin(serving);
+    ask_for(&(uvhttp_client_request_t){
+        .url = url, .method = "PUT", .body = body, .body_size = sizeof body, .timeout_ms = UVHTTP_NEVER});
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int client = client_ask(serving, GET("/ask"));
+        int fd = other_asked(listener, head, sizeof head);
+        fail_send(cases[i].error, WHEN_ENDED);
+        setsockopt(fd, IPPROTO_TCP, TCP_CORK, &(int){1}, sizeof(int)); /* response and FIN come together */
+        client_send_text(fd, cases[i].sent);
+        shutdown(fd, SHUT_WR);
+        assert_string_equal(client_read(client)->body, cases[i].response);
+        assert_int_equal(send_failure, 0);
+        close(fd);
+        close(client);
+    }
+    close(listener);
+}
+
 /* A busy machine may be over it before the head has come, or what is sent then: the outcome is the same. */
 static void test_a_deadline_holds_for_all_of_it(void **state) {
     static const char *const begun[] = {"", "HTTP/1.1 200 OK\r\nConte", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nb",
@@ -428,9 +545,11 @@ static void test_a_client_that_goes_gives_the_request_up(void **state) {
 }
 
 int main(void) {
-    return RUN_ON_EACH(test_responses_of_every_framing_are_read, test_what_is_no_response_is_refused,
-                       test_a_response_has_limits, test_interim_responses_have_a_limit, test_a_request_goes_out_whole,
-                       test_a_deadline_holds_for_all_of_it, test_what_can_be_said_at_once_is,
-                       test_a_name_has_all_its_addresses_tried, test_a_unix_socket_is_asked,
-                       test_a_host_called_unix_is_a_name, test_a_client_that_goes_gives_the_request_up);
+    return RUN_ON_EACH(
+        test_responses_of_every_framing_are_read, test_what_is_no_response_is_refused, test_a_response_has_limits,
+        test_interim_responses_have_a_limit, test_a_request_goes_out_whole, test_a_send_that_fails_ends_the_request,
+        test_a_send_that_is_interrupted_or_would_block_is_tried_again,
+        test_a_response_that_came_before_a_send_fails_counts, test_a_deadline_holds_for_all_of_it,
+        test_what_can_be_said_at_once_is, test_a_name_has_all_its_addresses_tried, test_a_unix_socket_is_asked,
+        test_a_host_called_unix_is_a_name, test_a_client_that_goes_gives_the_request_up);
 }
