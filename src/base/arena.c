@@ -108,15 +108,13 @@ void *uvhttp__arena_alloc_slow(uvhttp__arena_t *arena, size_t size, size_t align
     return block->data;
 }
 
-void *uvhttp__arena_alloc_uncounted(uvhttp__arena_t *arena, size_t size, size_t alignment) {
-    size_t padding = (size_t) - (uintptr_t)arena->at & (alignment - 1);
-    if (padding + size > (size_t)(arena->end - arena->at)) {
-        if (size > SMALL_MIN && !(arena->spare && arena->spare->size >= size)) {
-            uvhttp__arena_block_t *block = block_take(arena, size);
-            return block ? block->data : NULL;
-        }
-        uvhttp__arena_reserve(arena, size > SMALL_MIN ? size : SMALL_MIN);
+/* The block was full. */
+void *uvhttp__arena_alloc_uncounted_slow(uvhttp__arena_t *arena, size_t size, size_t alignment) {
+    if (size > SMALL_MIN && !(arena->spare && arena->spare->size >= size)) {
+        uvhttp__arena_block_t *block = block_take(arena, size);
+        return block ? block->data : NULL;
     }
+    uvhttp__arena_reserve(arena, size > SMALL_MIN ? size : SMALL_MIN);
     size_t used = arena->used, size_max = arena->size_max;
     arena->size_max = SIZE_MAX;
     void *memory = uvhttp__arena_alloc_with(arena, size, alignment);

@@ -72,10 +72,22 @@ UVHTTP_MUST_USE static inline char *uvhttp__arena_alloc_bytes(uvhttp__arena_t *a
     return uvhttp__arena_alloc_with(arena, size, 1);
 }
 
+void *uvhttp__arena_alloc_uncounted_slow(uvhttp__arena_t *arena, size_t size, size_t alignment);
+
 /* The same, `alignment` of 1 to 16, for the library's own, which is bounded elsewhere: neither held up by the limit nor
  * counted in `used`, so that the limit stays exactly what the application may have. It never begins a block of the
  * default size, so that a request which waits holds no more than it needs. NULL only when out of memory. */
-UVHTTP_MUST_USE void *uvhttp__arena_alloc_uncounted(uvhttp__arena_t *arena, size_t size, size_t alignment);
+UVHTTP_MUST_USE static inline void *uvhttp__arena_alloc_uncounted(uvhttp__arena_t *arena, size_t size,
+                                                                  size_t alignment) {
+    size_t padding = (size_t) - (uintptr_t)arena->at & (alignment - 1);
+    size_t capacity = (size_t)(arena->end - arena->at);
+    if (padding >= capacity || size > capacity - padding)
+        return uvhttp__arena_alloc_uncounted_slow(arena, size, alignment);
+    char *memory = arena->at + padding;
+    arena->at = memory + size;
+    UVHTTP__UNPOISON(memory, size);
+    return memory;
+}
 
 /* Makes the next `size` bytes, alignment included, come from one block: the current one, the one that was kept, or a
  * new one of that size. Without memory nothing happens. */

@@ -194,6 +194,9 @@ void uvhttp__exchange_writable(uvhttp__exchange_t *exchange);
 void uvhttp__exchange_drain(uvhttp__exchange_t *exchange);
 /* The client will send nothing more. Returns whether it is to get its response all the same. */
 bool uvhttp__exchange_half_closed(const uvhttp__exchange_t *exchange);
+/* Keeps the body of the complete response, if it is one piece of memory (kinds up to REF), until the release of what is
+ * returned. The caller clears the kind of the body. */
+uvhttp__keeper_t uvhttp__exchange_keep_body(uvhttp__exchange_t *exchange);
 /* Makes exchange->outgoing of the body of the complete response, for a protocol that has not sent it with the head.
  * Returns 0 or UVHTTP_E_NOMEM: the body was released. */
 int uvhttp__exchange_open_body(uvhttp__exchange_t *exchange);

@@ -119,7 +119,6 @@ int uvhttp__outgoing_put_body(uvhttp__outgoing_t *outgoing, uvhttp__body_t *reco
     recorded->kind = UVHTTP__BODY_NONE;
     outgoing->size = body.size;
     outgoing->ended = true;
-    uvhttp__keeper_t keeper = {NULL, NULL};
     switch (body.kind) {
         case UVHTTP__BODY_SHARED: return put_content(outgoing, &body);
         case UVHTTP__BODY_PARTS: outgoing->rest = recorded; return UVHTTP_OK;
@@ -131,11 +130,8 @@ int uvhttp__outgoing_put_body(uvhttp__outgoing_t *outgoing, uvhttp__body_t *reco
                                               .keeper = {close_file, (void *)(intptr_t)body.fd},
                                               .busy_code = UVHTTP_E_WORK_FULL,
                                               .framing = outgoing->framing});
-        case UVHTTP__BODY_REF: keeper = (uvhttp__keeper_t){body.release, body.arg}; break;
-        case UVHTTP__BODY_MEMORY: keeper = memory; break;
-        default: break;
+        default: return put_kept(outgoing, memory_piece(body.data, body.size), memory);
     }
-    return put_kept(outgoing, memory_piece(body.data, body.size), keeper);
 }
 
 void uvhttp__outgoing_lend(uvhttp__outgoing_t *outgoing, const char *data, size_t size) {

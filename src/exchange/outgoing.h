@@ -31,8 +31,9 @@ typedef struct uvhttp__outgoing {
 /* ready: as for uvhttp__file_reader_new, after a peek that has returned UVHTTP_E_AGAIN because of a file. */
 void uvhttp__outgoing_init(uvhttp__outgoing_t *outgoing, void (*ready)(uvhttp__outgoing_t *outgoing),
                            struct uvhttp__exchange *exchange);
-/* All of a complete body, which is none afterwards, but stays where it is. memory: keeps a body of the kind MEMORY.
- * port: reads a file that brings no port of its own. Returns 0 or UVHTTP_E_NOMEM: everything was released. */
+/* All of a complete body, which is none afterwards, but stays where it is. memory: keeps a body that is one piece of
+ * memory (kinds up to REF). port: reads a file that brings no port of its own. Returns 0 or UVHTTP_E_NOMEM: everything
+ * was released. */
 int uvhttp__outgoing_put_body(uvhttp__outgoing_t *outgoing, uvhttp__body_t *body, uvhttp__keeper_t memory,
                               uvhttp__work_port_t *port);
 /* The next bytes of a streamed body, which stay the caller's: they can be pulled until uvhttp__outgoing_take_back. */

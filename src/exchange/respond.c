@@ -53,6 +53,14 @@ static void unpin(void *arg) {
     (void)uvhttp__exchange_unpin(arg);
 }
 
+uvhttp__keeper_t uvhttp__exchange_keep_body(uvhttp__exchange_t *exchange) {
+    const uvhttp__body_t *body = &exchange->response.body;
+    if (body->kind == UVHTTP__BODY_REF) return (uvhttp__keeper_t){body->release, body->arg};
+    if (body->kind != UVHTTP__BODY_MEMORY) return (uvhttp__keeper_t){NULL, NULL};
+    uvhttp__exchange_pin(exchange);
+    return (uvhttp__keeper_t){unpin, exchange};
+}
+
 int uvhttp__exchange_open_body(uvhttp__exchange_t *exchange) {
     uvhttp__body_t *body = &exchange->response.body;
     int status = uvhttp__exchange_open_outgoing(exchange);
@@ -61,8 +69,7 @@ int uvhttp__exchange_open_body(uvhttp__exchange_t *exchange) {
         return status;
     }
     exchange->outgoing->framing = exchange->protocol->framing;
-    if (body->kind == UVHTTP__BODY_MEMORY) uvhttp__exchange_pin(exchange);
-    return uvhttp__outgoing_put_body(exchange->outgoing, body, (uvhttp__keeper_t){unpin, exchange},
+    return uvhttp__outgoing_put_body(exchange->outgoing, body, uvhttp__exchange_keep_body(exchange),
                                      &exchange->loop->port);
 }
 

@@ -110,6 +110,8 @@
       "Files that could not be read, or ended early, when they were looked up or sent")                                \
     X(tls_handshakes, TOTAL, tls_handshakes, "", "TLS handshakes done")                                                \
     X(tls_resumed, TOTAL, tls_resumed, "", "TLS handshakes that resumed a session")                                    \
+    X(tls_version_1_2, TOTAL, tls_versions, "version=\"1.2\"", "TLS handshakes of TLS 1.2")                            \
+    X(tls_version_1_3, TOTAL, tls_versions, "version=\"1.3\"", "TLS handshakes of TLS 1.3")                            \
     X(tls_resumption_refused, TOTAL, tls_resumption_refused, "",                                                       \
       "TLS sessions not resumed because their client certificate is not trusted any more")                             \
     X(tls_kernel, TOTAL, tls_kernel, "", "TLS connections whose sending the kernel encrypts")                          \
@@ -194,6 +196,7 @@
     F(connection_timeouts, "Connections closed because they took too long, by phase")                                  \
     F(slow_clients, "Connections closed because they sent or received below the minimum rate")                         \
     F(connection_resets, "Connections that clients reset, by phase")                                                   \
+    F(tls_versions, "TLS handshakes by version of the protocol")                                                       \
     F(ws_messages, "WebSocket messages, by direction")                                                                 \
     F(http2_resets, "HTTP/2 streams reset, by direction: received from clients, or sent by the server")
 

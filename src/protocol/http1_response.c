@@ -149,9 +149,28 @@ static NOINLINE void respond_upgrade(uvhttp__http1_stream_t *stream) {
 
 /* --- complete responses --- */
 
-/* The body does not follow the head in one piece of memory. */
-static NOINLINE void respond_pulled(uvhttp__http1_stream_t *stream) {
-    if (uvhttp__exchange_open_body(&stream->exchange) == UVHTTP_OK)
+/* The body is one piece of memory, and the wire has capacity: nothing is left to be pulled. */
+static void respond_by_reference(uvhttp__http1_stream_t *stream) {
+    uvhttp__body_t *body = &stream->exchange.response.body;
+    const uvhttp__keeper_t keeper = uvhttp__exchange_keep_body(&stream->exchange);
+    body->kind = UVHTTP__BODY_NONE;
+    stream->exchange.response.sent_size = body->size;
+    int status = uvhttp__stream_send_ref(&stream->session->conn.stream, body->data, (size_t)body->size, keeper.release,
+                                         keeper.arg);
+    if (UNLIKELY(status != UVHTTP_OK)) {
+        uvhttp__http1_cut_off(stream, status);
+        return;
+    }
+    uvhttp__session_check_write_rate(stream->session);
+    uvhttp__http1_done(stream);
+}
+
+/* The body is not where its head is. */
+static NOINLINE void respond_body(uvhttp__http1_stream_t *stream) {
+    if (stream->exchange.response.body.kind <= UVHTTP__BODY_REF &&
+        uvhttp__stream_out_size(&stream->session->conn.stream) < UVHTTP__WIRE_FULL)
+        respond_by_reference(stream);
+    else if (uvhttp__exchange_open_body(&stream->exchange) == UVHTTP_OK)
         uvhttp__http1_finish(&stream->exchange);
     else
         uvhttp__http1_give_up(stream, UVHTTP_E_NOMEM);
@@ -183,7 +202,7 @@ UVHTTP__HOT void uvhttp__http1_respond(uvhttp__exchange_t *exchange) {
     if (UNLIKELY(status != UVHTTP_OK))
         uvhttp__http1_give_up(stream, status);
     else if (with_body && !copied)
-        respond_pulled(stream);
+        respond_body(stream);
     else
         uvhttp__http1_done(stream);
 }

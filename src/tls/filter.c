@@ -198,6 +198,15 @@ static void log_handshake(const tls_conn_t *tls, const uvhttp__conn_t *conn) {
                      uvhttp__tls_session_resumed(tls->session) ? "resumed" : "new session", tls->received);
 }
 
+static void count_handshake(const tls_conn_t *tls, uvhttp__counters_t *counters) {
+    uvhttp__counters_add(counters, tls_handshakes, 1);
+    if (strcmp(uvhttp__tls_session_version(tls->session), "TLSv1.3") == 0)
+        uvhttp__counters_add(counters, tls_version_1_3, 1);
+    else
+        uvhttp__counters_add(counters, tls_version_1_2, 1);
+    if (uvhttp__tls_session_resumed(tls->session)) uvhttp__counters_add(counters, tls_resumed, 1);
+}
+
 static void handshake(tls_conn_t *tls, uvhttp__conn_t *conn) {
     if (tls->io.in_size == 0) return;
     if (tls->received == 0 && !is_tls(tls, conn)) return;
@@ -213,8 +222,7 @@ static void handshake(tls_conn_t *tls, uvhttp__conn_t *conn) {
         return;
     }
     if (!tls->open) return;
-    uvhttp__counters_add(counters_of(conn), tls_handshakes, 1);
-    if (uvhttp__tls_session_resumed(tls->session)) uvhttp__counters_add(counters_of(conn), tls_resumed, 1);
+    count_handshake(tls, counters_of(conn));
     if (uvhttp__tls_session_chose_h2(tls->session)) conn->flags |= UVHTTP__CONN_ALPN_H2;
     log_handshake(tls, conn);
     choose_sender(tls);

@@ -1,11 +1,14 @@
 """The dashboard of the admin listener as a person sees it, under load. Scripts of the test must not need eval, which the
 page's policy forbids."""
 import contextlib
+import json
+import re
 import subprocess
 
 import pytest
 from conftest import SHOTS
 from harness import ENGINE, HOST, free_port, poll
+from load_program import LOAD
 
 TOKEN = "correct-horse-battery-staple"
 
@@ -53,6 +56,29 @@ def test_the_figures_are_those_of_the_load(start, open_page):
 def server_total(server, page):
     """Requests by the server's own counter, and none while the page catches up."""
     return server.counter("requests") - 1 if page.evaluate("last && last.point.rate") == 0 else None
+
+
+def wrk_count(server):
+    said = subprocess.run(["wrk", "-t1", "-c8", "-d5s", server.url("/")], capture_output=True, text=True, timeout=60, check=True).stdout
+    return int(re.search(r"(\d+) requests in", said)[1])
+
+
+def load_count(server):
+    said = subprocess.run([LOAD, "-c", "8", "-t", "1", "-d", "5s", "-j", "-", server.url("/")], capture_output=True, text=True, timeout=60, check=True).stdout
+    return json.loads(said)["results"]["requests"]
+
+
+@pytest.mark.parametrize("generator", [wrk_count, load_count])
+def test_the_rates_agree_with_the_generator(start, open_page, generator):
+    """Within 1 %: what is shown for each second makes the number of requests that the generator counted."""
+    server, url = start()
+    page = open_page(url)
+    poll(lambda: page.evaluate("points.length") >= 3)
+    before = page.evaluate("last.totals.requests")
+    count = generator(server)
+    poll(lambda: page.evaluate("last.point.rate") == 0, 20)
+    assert page.evaluate("last.totals.requests") - before == pytest.approx(count, rel=0.01)
+    assert page.evaluate("points.reduce((sum, point) => sum + (point ? point.rate : 0), 0)") == pytest.approx(count, rel=0.01)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -240,6 +240,8 @@ def test_a_session_is_resumed_for_its_name_only(site, tmp_path, version):
         other = s_client(site, version, "-sess_in", saved, "-ign_eof", data=ask, name=name)
         assert "Reused, " not in other, name
     assert site.counter("tls_resumed") == 1
+    versions = {one: site.counter(f"tls_version_1_{one}") for one in (2, 3)}
+    assert versions == {one: 5 if version == f"-tls1_{one}" else 0 for one in (2, 3)}
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -210,12 +210,9 @@ static void test_without_memory_a_piece_is_refused_and_what_was_begun_cannot_con
 /* --- complete bodies --- */
 
 static void put_reference(taker_t *taker, const char *text) {
-    uvhttp__body_t body = {.kind = UVHTTP__BODY_REF,
-                           .size = strlen(text),
-                           .data = text,
-                           .release = count_release,
-                           .arg = &taker->released};
-    assert_int_equal(uvhttp__outgoing_put_body(&taker->outgoing, &body, (uvhttp__keeper_t){NULL, NULL}, NULL), 0);
+    uvhttp__body_t body = {.kind = UVHTTP__BODY_REF, .size = strlen(text), .data = text};
+    const uvhttp__keeper_t keeper = {count_release, &taker->released};
+    assert_int_equal(uvhttp__outgoing_put_body(&taker->outgoing, &body, keeper, NULL), 0);
     assert_int_equal(body.kind, UVHTTP__BODY_NONE);
 }
 
@@ -261,18 +258,19 @@ static void test_an_abort_releases_what_was_not_pulled_and_pieces_keep_theirs(vo
     }
 }
 
-static void test_memory_of_the_exchange_has_its_keeper_and_static_memory_has_none(void **state) {
+static void test_memory_has_the_keeper_that_was_given(void **state) {
     (void)state;
     const uint8_t kinds[] = {UVHTTP__BODY_MEMORY, UVHTTP__BODY_STATIC};
     for (int i = 0; i < 2; i++) {
         taker_t *taker = taker_new();
         uvhttp__body_t body = {.kind = kinds[i], .size = 5, .data = "12345"};
-        const uvhttp__keeper_t keeper = {count_release, &taker->released};
+        const bool kept = kinds[i] == UVHTTP__BODY_MEMORY;
+        const uvhttp__keeper_t keeper = {kept ? count_release : NULL, &taker->released};
         assert_int_equal(uvhttp__outgoing_put_body(&taker->outgoing, &body, keeper, NULL), UVHTTP_OK);
         assert_int_equal(take(taker, 2), UVHTTP_E_EOF);
         assert_consumed(taker, "12345");
         release_held(taker);
-        assert_int_equal(taker->released, kinds[i] == UVHTTP__BODY_MEMORY);
+        assert_int_equal(taker->released, kept);
         taker_free(taker);
     }
 }
@@ -517,7 +515,7 @@ int main(void) {
         cmocka_unit_test(test_a_reference_is_kept_until_the_last_piece_of_it_is_released),
         cmocka_unit_test(test_a_whole_reference_costs_no_memory),
         cmocka_unit_test(test_an_abort_releases_what_was_not_pulled_and_pieces_keep_theirs),
-        cmocka_unit_test(test_memory_of_the_exchange_has_its_keeper_and_static_memory_has_none),
+        cmocka_unit_test(test_memory_has_the_keeper_that_was_given),
         cmocka_unit_test(test_a_shared_body_is_a_file_for_peers_that_can_send_one),
         cmocka_unit_test(test_parts_are_one_body_and_are_released_one_by_one),
         cmocka_unit_test(test_only_what_has_a_keeper_of_its_own_stays_where_it_is),
