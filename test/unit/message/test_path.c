@@ -232,12 +232,13 @@ static void decode_with(size_t memory) {
 }
 
 /* So many bytes of the arena are used, and there are no more blocks than one. */
-static int decode_behind(size_t filled) {
+static int decode_behind(size_t filled, bool plain) {
     static const uvhttp_str_t names[] = {{"a", 1}};
     static const uvhttp__span_t span = {1, 4};
     static exchange_t fresh;
     exchange_init(&fresh, SIZE_MAX);
-    exchange_request(&fresh, UVHTTP_GET, STR("/%2fx/b"), NULL);
+    exchange_request(&fresh, UVHTTP_GET, plain ? STR("/abcd/b") : STR("/%2fx/b"), NULL);
+    fresh.req.head.path_plain = plain; /* then nothing is decoded */
     for (size_t at = 0; at < filled; at += 8) assert_non_null(uvhttp__arena_alloc_bytes(&fresh.arena, 8));
     test_allocator_fail_from(1);
     int status = uvhttp__request_decode_path(&fresh.req);
@@ -245,7 +246,7 @@ static int decode_behind(size_t filled) {
     if (status == 0) status = uvhttp__request_own_params(&fresh.req);
     assert_true(status == 0 || (status == UVHTTP_E_NOMEM && test_allocator_failed()));
     test_allocator_fail_at(0);
-    if (status == 0) assert_str(uvhttp_request_param(&fresh.req, "a"), "/x");
+    if (status == 0) assert_str(uvhttp_request_param(&fresh.req, "a"), plain ? "abcd" : "/x");
     exchange_deinit(&fresh);
     return status;
 }
@@ -256,9 +257,12 @@ static void test_parameters_report_lack_of_memory(void **state) {
     ex.arena.size_max = EXCHANGE_MEMORY_MAX;
     take_segments("/%2fx");
     assert_param("a", "/x");
-    size_t failed = 0;
-    for (size_t filled = 8; filled < UVHTTP__ARENA_BLOCK_SIZE; filled += 8) failed += decode_behind(filled) != 0;
-    assert_true(failed > 0 && failed < UVHTTP__ARENA_BLOCK_SIZE / 8 - 1);
+    for (int plain = 0; plain < 2; plain++) {
+        size_t failed = 0;
+        for (size_t filled = 8; filled < UVHTTP__ARENA_BLOCK_SIZE; filled += 8)
+            failed += decode_behind(filled, plain) != 0;
+        assert_true(failed > 0 && failed < UVHTTP__ARENA_BLOCK_SIZE / 8 - 1);
+    }
     /* None at all, with extras and without. */
     assert_int_equal(uvhttp__request_set_params(&ex.req, NULL, NULL, 0), 0);
     assert_null(uvhttp_request_param(&ex.req, "a").data);

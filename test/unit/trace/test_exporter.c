@@ -140,6 +140,18 @@ static void stop(exporting_t *exporting) {
     uvhttp__ring_free(exporting->queue.ring);
 }
 
+/* Both; the exporter's thread has not started. */
+static void begin(exporting_t *exporting, collector_t *collector, const char *const *responses, uint32_t delay_ms) {
+    collector_init(collector, responses);
+    collector_start(collector);
+    start(exporting, collector, delay_ms);
+}
+
+static void finish(exporting_t *exporting, collector_t *collector) {
+    stop(exporting);
+    collector_stop(collector);
+}
+
 static uvhttp__exporter_stats_t stats_of(const exporting_t *exporting) {
     uvhttp__exporter_stats_t stats;
     uvhttp__exporter_read(exporting->exporter, &stats);
@@ -171,17 +183,14 @@ static void test_what_a_collector_accepts_is_counted(void **state) {
         const char *responses[] = {cases[i].response, NULL};
         collector_t collector;
         exporting_t exporting;
-        collector_init(&collector, responses);
-        collector_start(&collector);
-        start(&exporting, &collector, 1);
+        begin(&exporting, &collector, responses, 1);
         put_spans(&exporting, 3);
         assert_int_equal(uvhttp__exporter_start(exporting.exporter), UVHTTP_OK);
         assert_int_equal(uvhttp__exporter_start(exporting.exporter), UVHTTP_OK); /* it runs already */
         wait_settled(&exporting, cases[i].exported, cases[i].failed);
         assert_int_equal(stats_of(&exporting).retries, 0);
         assert_int_equal(has_logged("spans are not delivered"), i >= 4);
-        stop(&exporting);
-        collector_stop(&collector);
+        finish(&exporting, &collector);
         assert_int_equal(atomic_load(&collector.requests), 1);
     }
 }
@@ -193,16 +202,13 @@ static void test_a_refusal_is_said_once_and_its_end_too(void **state) {
                                             OK_WITH("2", "{}"), NULL};
     collector_t collector;
     exporting_t exporting;
-    collector_init(&collector, responses);
-    collector_start(&collector);
-    start(&exporting, &collector, 1);
+    begin(&exporting, &collector, responses, 1);
     assert_int_equal(uvhttp__exporter_start(exporting.exporter), UVHTTP_OK);
     for (unsigned i = 1; i <= 4; i++) {
         put_spans(&exporting, 1);
         wait_settled(&exporting, i < 3 ? 0 : i - 2, i < 3 ? i : 2);
     }
-    stop(&exporting);
-    collector_stop(&collector);
+    finish(&exporting, &collector);
     assert_true(has_logged("it responded with status 403"));
     assert_false(has_logged("404")); /* it is known that nothing is delivered */
     const char *again = strstr(logged, "are delivered to ");
@@ -217,17 +223,14 @@ static void test_a_busy_collector_is_asked_again(void **state) {
         "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n", OK_WITH("2", "{}"), NULL};
     collector_t collector;
     exporting_t exporting;
-    collector_init(&collector, responses);
-    collector_start(&collector);
-    start(&exporting, &collector, 1);
+    begin(&exporting, &collector, responses, 1);
     put_spans(&exporting, 2);
     uint64_t began_ms = clock_ms();
     assert_int_equal(uvhttp__exporter_start(exporting.exporter), UVHTTP_OK);
     wait_settled(&exporting, 2, 0);
     assert_true(clock_ms() - began_ms >= 990);
     assert_int_equal(stats_of(&exporting).retries, 1);
-    stop(&exporting);
-    collector_stop(&collector);
+    finish(&exporting, &collector);
 }
 
 /* --- no response --- */
@@ -257,9 +260,7 @@ static void test_a_collector_that_never_responds_holds_up_the_end_for_two_second
     static const char *const silent[] = {"", NULL};
     collector_t collector;
     exporting_t exporting;
-    collector_init(&collector, silent);
-    collector_start(&collector);
-    start(&exporting, &collector, 1);
+    begin(&exporting, &collector, silent, 1);
     put_spans(&exporting, 1);
     assert_int_equal(uvhttp__exporter_start(exporting.exporter), UVHTTP_OK);
     WAIT_UNTIL(atomic_load(&collector.requests) == 1);
@@ -275,13 +276,10 @@ static void test_what_waits_is_sent_at_the_end(void **state) {
     static const char *const responses[] = {OK_WITH("2", "{}"), NULL};
     collector_t collector;
     exporting_t exporting;
-    collector_init(&collector, responses);
-    collector_start(&collector);
-    start(&exporting, &collector, 60000);
+    begin(&exporting, &collector, responses, 60000);
     assert_int_equal(uvhttp__exporter_start(exporting.exporter), UVHTTP_OK);
     put_spans(&exporting, 1);
-    stop(&exporting);
-    collector_stop(&collector);
+    finish(&exporting, &collector);
     assert_int_equal(atomic_load(&collector.requests), 1);
 }
 
@@ -299,16 +297,13 @@ static void test_a_kick_sends_what_waits(void **state) {
     static const char *const responses[] = {OK_WITH("2", "{}"), NULL};
     collector_t collector;
     exporting_t exporting;
-    collector_init(&collector, responses);
-    collector_start(&collector);
-    start(&exporting, &collector, 60000);
+    begin(&exporting, &collector, responses, 60000);
     put_spans(&exporting, 1);
     uvhttp__exporter_kick(exporting.exporter); /* nobody hears it yet, and the next one is not lost */
     assert_int_equal(uvhttp__exporter_start(exporting.exporter), UVHTTP_OK);
     kick_until_exported(&exporting);
     assert_int_equal(stats_of(&exporting).exported, 1);
-    stop(&exporting);
-    collector_stop(&collector);
+    finish(&exporting, &collector);
 }
 
 /* A request has 512 spans at most; the others follow at once. */
@@ -317,16 +312,13 @@ static void test_many_spans_are_several_requests(void **state) {
     static const char *const responses[] = {OK_WITH("2", "{}"), OK_WITH("2", "{}"), NULL};
     collector_t collector;
     exporting_t exporting;
-    collector_init(&collector, responses);
-    collector_start(&collector);
-    start(&exporting, &collector, 1);
+    begin(&exporting, &collector, responses, 1);
     uvhttp__ring_free(exporting.queue.ring);
     exporting.queue.ring = uvhttp__ring_new(1 << 19);
     put_spans(&exporting, 513);
     assert_int_equal(uvhttp__exporter_start(exporting.exporter), UVHTTP_OK);
     wait_settled(&exporting, 513, 0);
-    stop(&exporting);
-    collector_stop(&collector);
+    finish(&exporting, &collector);
     assert_int_equal(atomic_load(&collector.requests), 2);
 }
 
@@ -337,9 +329,7 @@ static void test_spans_without_memory_for_the_request_are_counted(void **state) 
     static const char *const responses[] = {OK_WITH("2", "{}"), NULL};
     collector_t collector;
     exporting_t exporting;
-    collector_init(&collector, responses);
-    collector_start(&collector);
-    start(&exporting, &collector, 60000);
+    begin(&exporting, &collector, responses, 60000);
     put_spans(&exporting, 1);
     assert_int_equal(uvhttp__exporter_start(exporting.exporter), UVHTTP_OK);
     kick_until_exported(&exporting); /* from now on it waits for spans, with memory for a few */
@@ -349,8 +339,7 @@ static void test_spans_without_memory_for_the_request_are_counted(void **state) 
     wait_settled(&exporting, 1, 200);
     test_allocator_fail_at(0);
     assert_true(has_logged("spans are not delivered"));
-    stop(&exporting);
-    collector_stop(&collector);
+    finish(&exporting, &collector);
 }
 
 static void attempt(void *user) {
