@@ -509,7 +509,8 @@ static void plan_crowd(uint64_t seed) {
     sim_crowd = sim_streams_max = 0;
     sim_admin_listens = sim_one_in(&random, 8);
     if (seed % SIM_CROWD_EVERY != SIM_CROWD_EVERY - 1) return;
-    sim_crowd = 100 + sim_log_uniform(&random, SIM_CLIENTS_MAX - 100);
+    uint32_t least = 100u << sim_below(&random, 5), more = sim_below(&random, least);
+    sim_crowd = least + more < SIM_CLIENTS_MAX ? least + more : SIM_CLIENTS_MAX;
     crowd_places = SIM_CLIENTS_MAX;
     uint32_t limit = sim_below(&random, 3), places = sim_crowd / (2 + sim_below(&random, 8));
     if (limit == 1) crowd_places = places;

@@ -113,7 +113,7 @@ uint32_t sim_threads_made(void);
 
 typedef struct sim_plan sim_plan_t;
 
-#define SIM_CLIENTS_MAX 4096u
+#define SIM_CLIENTS_MAX 2048u
 
 /* What is dropped, for shrinking. */
 typedef struct sim_drop {
