@@ -1,19 +1,27 @@
-/* Owns: random numbers of the process. May include: hash, thread. */
+/* Owns: random numbers of the process. May include: hash. */
 #include "base/hash.h"
 
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/random.h>
 
-#include "base/thread.h"
+/* Returns 0 without any: an old kernel, or one that has just started. */
+static uint64_t from_kernel(void) {
+    uint64_t number = 0;
+    return getrandom(&number, sizeof number, GRND_NONBLOCK) == (ssize_t)sizeof number ? number : 0;
+}
+
+/* Every process was given 16 random bytes. */
+static uint64_t from_start(size_t half) {
+    uint64_t number = 0;
+    const char *random = (const char *)getauxval(AT_RANDOM);
+    if (random) memcpy(&number, random + 8 * half, sizeof number);
+    return number;
+}
 
 static uint64_t draw(size_t half) {
-    uint64_t number = 0;
-    if (getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number || number == 0) {
-        /* An old kernel, or one that has just started: every process was given 16 random bytes. */
-        const char *random = (const char *)getauxval(AT_RANDOM);
-        if (random) memcpy(&number, random + 8 * half, sizeof number);
-    }
+    uint64_t number = from_kernel();
+    if (number == 0) number = from_start(half);
     return number ? number : 1;
 }
 
@@ -26,7 +34,11 @@ uint64_t uvhttp__random_once(_Atomic uint64_t *number, size_t half) {
 }
 
 uint64_t uvhttp__random(void) {
-    return draw(0) ^ uvhttp__hash(&(uint64_t){uvhttp__thread_number()}, sizeof(uint64_t));
+    static _Atomic uint64_t calls;
+    uint64_t number = from_kernel();
+    if (number) return number;
+    uint64_t call = atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
+    return from_start(0) ^ uvhttp__hash(&call, sizeof call);
 }
 
 uint64_t uvhttp__hash_seed(void) {

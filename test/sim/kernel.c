@@ -707,6 +707,13 @@ int __wrap_getrlimit64(int what, struct rlimit *limit) {
     return 0;
 }
 
+int __wrap_getrusage(int who, struct rusage *usage) {
+    (void)who;
+    const uint64_t us = sim_now_ns / 4000;
+    *usage = (struct rusage){.ru_utime = {.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)}};
+    return 0;
+}
+
 long __wrap_sysconf(int name) {
     return name == _SC_NPROCESSORS_ONLN ? 2 : __real_sysconf(name);
 }

@@ -35,6 +35,7 @@ operator_t;
 
 bool sim_admin_listens;
 static bool stopped; /* or the server is about to be */
+static bool drains;  /* an operator has asked for it: the server may stop at any time */
 static uint64_t stopped_ns;
 
 static uint64_t soon(operator_t *it, uint32_t max_ms) {
@@ -125,13 +126,19 @@ static void ask(operator_t *it) {
         it->leave_ns = soon(it, 4000);
     else if (sim_one_in(&it->random, 10))
         it->leave_ns = soon(it, 3);
-    if (target == DRAIN) sim_world_drain();
+    if (target == DRAIN) {
+        drains = true;
+        sim_world_drain();
+    }
     sim_trace("operator asks", it->number, target);
 }
 
+static bool needs_response(const operator_t *it) {
+    return it->waits && it->asks[it->at] != EVENTS && !stopped && !drains && !sim_failing;
+}
+
 static void connection_ended(operator_t *it) {
-    bool excused = stopped || sim_failing || !it->waits || it->asks[it->at] == EVENTS || it->asks[it->at] == DRAIN;
-    if (!excused) sim_fail("operator %u: \"%s\" has no response", it->number, targets[it->asks[it->at]]);
+    if (needs_response(it)) sim_fail("operator %u: \"%s\" has no response", it->number, targets[it->asks[it->at]]);
     finish(it);
 }
 
@@ -166,8 +173,7 @@ static void send_request(operator_t *it) {
 }
 
 static void check_patience(const operator_t *it) {
-    bool excused = stopped || sim_failing || !it->waits || it->asks[it->at] == EVENTS;
-    if (!excused && sim_now_ns > it->asked_ns + PATIENCE_S * 1000 * SIM_MS)
+    if (needs_response(it) && sim_now_ns > it->asked_ns + PATIENCE_S * 1000 * SIM_MS)
         sim_fail("operator %u: \"%s\" has no response after %d s", it->number, targets[it->asks[it->at]], PATIENCE_S);
 }
 
@@ -183,7 +189,7 @@ static void step(sim_actor_t *actor) {
     actor->next_ns = SIM_NEVER;
     if (!it->conn) {
         it->conn = sim_connect(CLIENT + it->number, SIM_ADMIN_PORT, sim_actor_wake, it);
-        if (!it->conn && stopped)
+        if (!it->conn && (stopped || drains))
             finish(it);
         else
             actor->next_ns = soon(it, 50);
@@ -215,7 +221,7 @@ static void free_operator(sim_actor_t *actor) {
 void sim_operators_new(uint64_t seed, uint32_t clients) {
     sim_random_t random = sim_random_of(seed, 0xad);
     uint32_t count = 1 + sim_below(&random, clients > 50 ? 20 : 4);
-    stopped = false;
+    stopped = drains = false;
     for (uint32_t i = 0; i < count; i++) {
         operator_t *it = calloc(1, sizeof *it);
         if (!it) abort();

@@ -123,6 +123,7 @@ void __real_uvhttp__tls_session_free(uvhttp__tls_session_t *session);
 int __real_uvhttp__tls_session_handshake(uvhttp__tls_session_t *session);
 bool __real_uvhttp__tls_session_chose_h2(const uvhttp__tls_session_t *session);
 bool __real_uvhttp__tls_session_resumed(const uvhttp__tls_session_t *session);
+const char *__real_uvhttp__tls_session_version(const uvhttp__tls_session_t *session);
 int __real_uvhttp__tls_session_read(uvhttp__tls_session_t *session, char *data, size_t size, size_t *got);
 bool __real_uvhttp__tls_session_pending(const uvhttp__tls_session_t *session);
 int __real_uvhttp__tls_session_write(uvhttp__tls_session_t *session, const char *data, size_t size);
@@ -210,6 +211,10 @@ bool __wrap_uvhttp__tls_session_chose_h2(const uvhttp__tls_session_t *session) {
 
 bool __wrap_uvhttp__tls_session_resumed(const uvhttp__tls_session_t *session) {
     return real_now && __real_uvhttp__tls_session_resumed(session);
+}
+
+const char *__wrap_uvhttp__tls_session_version(const uvhttp__tls_session_t *session) {
+    return real_now ? __real_uvhttp__tls_session_version(session) : "TLSv1.3";
 }
 
 bool __wrap_uvhttp__tls_session_pending(const uvhttp__tls_session_t *session) {
