@@ -224,8 +224,8 @@ static int enlist(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, 
     return UVHTTP_OK;
 }
 
-static void respond(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
-                    uvhttp_deferred_t *deferred);
+static void respond_with_entry(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
+                               uvhttp_deferred_t *deferred);
 
 /* Responds with an entry, now or after its lookup. deferred: the handle that the response has already, or NULL; the
  * caller keeps it. */
@@ -233,7 +233,7 @@ static void serve_entry(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *e
                         uvhttp_deferred_t *deferred) {
     if (entry->ready) {
         revalidate(cache, entry);
-        respond(cache, entry, res, deferred);
+        respond_with_entry(cache, entry, res, deferred);
         return;
     }
     if (deferred) {
@@ -248,8 +248,8 @@ static void serve_entry(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *e
     if (enlist(cache, entry, res, deferred) != UVHTTP_OK) uvhttp_deferred_release(deferred); /* a 500 follows */
 }
 
-static void respond(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
-                    uvhttp_deferred_t *deferred) {
+static void respond_with_entry(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
+                               uvhttp_deferred_t *deferred) {
     uvhttp_request_t *req = uvhttp_response_request(res);
     if (entry->found.status == 200) {
         uvhttp__static_respond_file(cache, &entry->found, req, res);
@@ -270,7 +270,7 @@ static void respond(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry
 /* What the waiter waited for is there. Without a response nothing of the cache is touched: it may be gone. */
 static void on_ready(uvhttp_response_t *res, void *user) {
     uvhttp__static_waiter_t *waiter = user;
-    if (res) respond(waiter->cache, waiter->entry, res, waiter->deferred);
+    if (res) respond_with_entry(waiter->cache, waiter->entry, res, waiter->deferred);
     uvhttp_deferred_release(waiter->deferred);
     uvhttp__static_entry_release(waiter->entry);
     uvhttp__free(waiter);

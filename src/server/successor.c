@@ -133,8 +133,9 @@ static char receive_message(int channel, char *text, int *fd) {
     } control;
     char kind = 0;
     struct iovec parts[] = {{&kind, 1}, {text, MESSAGE_SIZE - 1}};
+    /* Not CMSG_SPACE, whose padding has space for another one: the kernel closes what does not fit. */
     struct msghdr message = {
-        .msg_iov = parts, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof control};
+        .msg_iov = parts, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = CMSG_LEN(sizeof *fd)};
     ssize_t size;
     *fd = -1;
     do size = recvmsg(channel, &message, MSG_CMSG_CLOEXEC);

@@ -30,29 +30,31 @@ static void restore_channel(int saved) {
 
 /* --- messages --- */
 
-/* What goes with a message. AGAIN: another descriptor of the socket before. */
-typedef enum passed { NOTHING, LISTENING, AGAIN, SILENT } passed_t;
+/* What goes with a message. AGAIN: another descriptor of the socket before. TWO: a listening one, twice. */
+typedef enum passed { NOTHING, LISTENING, AGAIN, SILENT, TWO } passed_t;
 
 static int make_descriptor(passed_t passed, int *listening) {
     if (passed == SILENT) return open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (passed == LISTENING) {
+    if (passed == LISTENING || passed == TWO) {
         *listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         assert_int_equal(listen(*listening, 4), 0);
     }
     return fcntl(*listening, F_DUPFD_CLOEXEC, 0);
 }
 
-static void send_one(int channel, const char *text, size_t size, int fd) {
+static void send_one(int channel, const char *text, size_t size, int fd, size_t count) {
+    const int copies[] = {fd, fd};
     union {
         struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control = {.header = {.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+        char space[CMSG_SPACE(sizeof copies)];
+    } control = {.header = {.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
     struct iovec part = {(char *)(uintptr_t)text, size};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
+    control.header.cmsg_len = CMSG_LEN(count * sizeof fd);
+    memcpy(CMSG_DATA(&control.header), copies, count * sizeof fd);
     if (fd >= 0) {
         message.msg_control = &control;
-        message.msg_controllen = sizeof control;
+        message.msg_controllen = CMSG_SPACE(count * sizeof fd);
     }
     assert_int_equal(sendmsg(channel, &message, MSG_NOSIGNAL), (ssize_t)size);
 }
@@ -73,7 +75,7 @@ static void send_all(int channel, const sent_t *sent) {
     int listening = -1;
     for (int i = 0; i < 4 && sent[i].text; i++) {
         int fd = sent[i].passed == NOTHING ? -1 : make_descriptor(sent[i].passed, &listening);
-        send_one(channel, sent[i].text, strlen(sent[i].text), fd);
+        send_one(channel, sent[i].text, strlen(sent[i].text), fd, sent[i].passed == TWO ? 2 : 1);
         if (fd >= 0) close(fd);
         if (sent[i + 1 < 4 ? i + 1 : i].passed != AGAIN && listening >= 0) {
             close(listening);
@@ -120,6 +122,7 @@ static void test_what_the_old_process_passes_is_accepted(void **state) {
         {{{"A127.0.0.1:1", LISTENING}, {"A127.0.0.1:2", LISTENING}, {"C", NOTHING}}, UVHTTP_OK, 2, 2, false},
         {{{"A127.0.0.1:1", LISTENING}, {"M127.0.0.1:1", AGAIN}, {"C", NOTHING}}, UVHTTP_OK, 1, 1, false},
         {{{"M127.0.0.1:1", LISTENING}, {"C", NOTHING}}, UVHTTP_OK, 1, 1, false},
+        {{{"A127.0.0.1:1", TWO}, {"C", NOTHING}}, UVHTTP_OK, 1, 1, false}, /* one is used */
         {{{"P", SILENT}, {"C", NOTHING}}, UVHTTP_OK, 0, 0, true},
         {{{"A127.0.0.1:1", LISTENING}, {"P", SILENT}, {"C", NOTHING}}, UVHTTP_OK, 1, 1, true},
         /* Longer than any address, and than a message: what is kept of it ends in a NUL. */
