@@ -216,7 +216,7 @@ static int await(uvhttp_client_response_t *call) {
     return uvhttp__fd_wait_start(call->loop, &call->wait, call->fd, events, on_ready);
 }
 
-/* A server may respond before it has read everything, and close: what it has sent counts, although the rest of the
+/* A server may respond before it has read everything, and close: its response counts, although the rest of the
  * request cannot be sent. A server that has not responded by then waits for the rest, which never comes. */
 static void receive_response(uvhttp_client_response_t *call) {
     bool empty;

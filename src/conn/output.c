@@ -1,4 +1,4 @@
-/* Owns: the check that peers receive what is sent to them (conn.h). Bytes that the kernel accepted prove nothing: it
+/* Owns: the check that peers acknowledge queued output (conn.h). Bytes that the kernel accepted prove nothing: it
  * may hold megabytes for a peer that reads nothing. Therefore the number of acknowledged bytes is read once a second
  * while output is queued.
  *

@@ -435,8 +435,8 @@ static void abandon_loops(uvhttp__tcp_server_t *tcp_server) {
     enter(tcp_server, UVHTTP__STATE_STOPPED);
 }
 
-/* What can fail comes first, then the server is ready, then its loops accept. Clients wait in the backlog until then.
- */
+/* Steps that can fail come first. Then the server is ready, and then its loops accept; until then clients wait in the
+ * backlog. */
 int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_made)(void *arg), void *arg) {
     if (tcp_server->running || tcp_server->finished || tcp_server->uv) return UVHTTP_E_STATE;
     tcp_server->running = true;
@@ -457,7 +457,7 @@ int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_made)(voi
     loops_begin(tcp_server);
     current_loop = tcp_server->loops[0].io;
     uvhttp__tcp_server_enter_ready(tcp_server);
-    uvhttp__log_writer_open(); /* loops that log must not wait; what the start writes needs no thread for it */
+    uvhttp__log_writer_open(); /* loops that log must not wait; lines of the start need no thread */
     open_gate(tcp_server);
     loop_run(&tcp_server->loops[0]);
     for (uint32_t i = 1; i < tcp_server->loop_count; i++) {

@@ -20,7 +20,7 @@ typedef enum uvhttp__call_operation {
 typedef struct uvhttp__call {
     uvhttp__job_t job;
     uvhttp__exchange_t *exchange;
-    uvhttp__list_t link;                 /* in worker->calls until the pool has it */
+    uvhttp__list_t link;                 /* in loop->calls until the pool has it */
     const uvhttp__response_sink_t *sink; /* the loop's, which the thread's stands in for */
     uvhttp_deferred_t *deferred;         /* that the handler has made */
     uvhttp__pull_t pull;                 /* from here on the loop's thread: the body */

@@ -121,12 +121,12 @@ struct uvhttp__exchange {
     const uvhttp__upgrade_t *upgrade; /* a response of 101 gives the connection to this protocol; in the arena */
     uint32_t borrowers;               /* queued output that still points into the arena, and calls (pin) */
     int16_t failure; /* a UVHTTP_E_* code: the rest of the request is not read; the response says why */
-    bool borrowed; /* the head stands in the receive buffer, and its fields in worker->fields: they are no copies yet */
-    bool responded;     /* the protocol has the whole response: only uvhttp__exchange_finished or _abort follows */
-    bool released;      /* goes back to the pool when the last borrower has gone */
-    bool may_resume;    /* deferred by a middleware: uvhttp_deferred_next */
-    bool body_waits;    /* ... before the body was read: it is not wanted yet */
-    bool receiving;     /* the end of its body has not come */
+    bool borrowed;   /* the head stands in the receive buffer, and its fields in loop->fields: they are no copies yet */
+    bool responded;  /* the protocol has the whole response: only uvhttp__exchange_finished or _abort follows */
+    bool released;   /* goes back to the pool when the last borrower has gone */
+    bool may_resume; /* deferred by a middleware: uvhttp_deferred_next */
+    bool body_waits; /* ... before the body was read: it is not wanted yet */
+    bool receiving;  /* the end of its body has not come */
     bool body_complete; /* the whole body comes with the next call, and may stay where it is */
     bool may_leave;     /* uvhttp__exchange_leave: nothing of the request is the loop's or the server's */
     bool orphaned;      /* uvhttp__exchange_orphan */

@@ -49,7 +49,7 @@ typedef struct uvhttp__exchange_pool {
     uint32_t free_count;
 } uvhttp__exchange_pool_t;
 
-/* The HTTP state of a worker; worker->upper. */
+/* The HTTP state of a loop; loop->user. */
 typedef struct uvhttp__http_loop {
     uvhttp__tcp_loop_t *tcp;
     uvhttp__service_t *service;

@@ -42,7 +42,7 @@ void uvhttp__http2_return_stream_credit(uvhttp__http2_t *http2) {
     if (http2->consumed >= http2->limits->connection_credit_min) return_connection_credit(http2);
 }
 
-/* A step is due. What is consumed until it is returned goes with it. */
+/* Marks the credit of the stream as due after a step. Bytes consumed before it is returned are added to it. */
 static void consume_stream(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, size_t size) {
     stream->consumed += (uint32_t)size;
     if (stream->consumed < window_of_streams(http2) / http2->limits->stream_credit_steps || !may_receive(stream))

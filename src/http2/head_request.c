@@ -7,7 +7,7 @@
 #include "http2/field_path.h"
 #include "http2/head_assembly.h"
 
-/* --- what is usual --- */
+/* --- common fields --- */
 
 /* What is read, in registers: the assembly has it only while something unusual is read, and at the end. */
 typedef struct cursor {
@@ -190,7 +190,7 @@ static ALWAYS_INLINE bool read_literal(uvhttp__http2_assembly_t *at, cursor_t *c
     return true;
 }
 
-/* --- what is less usual --- */
+/* --- less common fields --- */
 
 enum { COOKIE_SIZE = 6 };
 

@@ -17,7 +17,7 @@ typedef struct uvhttp__hpack_static {
 /* [1..61]. */
 extern const uvhttp__hpack_static_t uvhttp__hpack_static[UVHTTP__HPACK_STATIC_COUNT + 1];
 
-/* What is said of a value that is good for any field, by its name. */
+/* Returns the facts of a value that is valid for any field, by the name of the field. */
 static inline uint8_t uvhttp__hpack_static_facts(unsigned name) {
     if (name > UVHTTP__HPACK_STATIC_COUNT) return 0;
     return name > 0 ? uvhttp__hpack_static[name].facts : (uint8_t)UVHTTP__HPACK_PLAIN_FIELD;

@@ -153,7 +153,7 @@ static inline void uvhttp__uring_iterate(uvhttp__uring_t *uring) {
     if (__builtin_expect(uring->fatal && !uring->failed, 0)) uvhttp__uring_fail(uring);
 }
 
-/* What is due and needs no ring. */
+/* Whether work is pending that needs no ring. */
 static inline bool uvhttp__uring_pending_without_ring(const uvhttp__loop_t *loop) {
     return !uvhttp__list_empty(&loop->ready) || !uvhttp__list_empty(&loop->closed) ||
            !uvhttp__list_empty(&loop->closed_listeners) || !uvhttp__mpsc_empty(&loop->posts);

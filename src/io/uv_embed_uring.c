@@ -42,7 +42,7 @@ static void guest_prepare(uv_prepare_t *prepare) {
     uvhttp__uring_t *uring = prepare->data;
     uvhttp__iteration_end(&uring->loop);
     if (uring->handles_open > 0) { /* it was freed in this iteration: a closing handle must not be started */
-        /* The last connections close; what is not consumed is closed by uvhttp__uring_abandon. */
+        /* The last connections close; uvhttp__uring_abandon closes descriptors of completions that are not consumed. */
         if (!uring->failed) uvhttp__uring_submitted(uring, io_uring_submit(&uring->ring));
         return;
     }

@@ -191,7 +191,7 @@ static void on_finish(uvhttp_response_t *res, void *user) {
     const compression_t *self = user;
     if (stands_for_candidate(self, res)) finish_not_modified(res);
     if (!is_candidate(self, res)) return;
-    /* What can fail comes first: a body must not leave in a coding that its head does not name. */
+    /* Steps that can fail come first: a body must not leave in a coding that its head does not name. */
     if (uvhttp__vary_add(res, UVHTTP__STR("Accept-Encoding")) != 0) return;
     uvhttp__coding_t coding = choose(self, uvhttp_response_request(res));
     if (coding == UVHTTP__CODING_IDENTITY) return;

@@ -88,7 +88,7 @@ int __wrap_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event
     return 0;
 }
 
-/* What is reported in one call, and in which order, comes from the seed. */
+/* The seed decides which events one call reports, and their order. */
 static int take_events(epoll_set_t *set, struct epoll_event *events, int max) {
     static uint32_t ready[FD_MAX]; /* one thread runs at a time */
     uint32_t count = 0;

@@ -91,7 +91,7 @@ static void check_field(plan_t *plan, const field_t *field) {
             plan_problem(plan, field->place, "%s is set by the server itself: leave it out", field->name);
 }
 
-/* Whether what stands for a '*' would continue the authority of a URL: "https://example.org*" leads to
+/* Whether the text in place of '*' would extend the authority of a URL: "https://example.org*" leads to
  * example.org.evil. */
 static bool continues_authority(const char *to) {
     const char *host = strstr(to, "://");

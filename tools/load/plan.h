@@ -52,8 +52,8 @@ extern const char load_echo_symbols[65];
 
 /* Both print one line to `err` and return an exit code other than 0 if they fail. deinit in any case. */
 int load_plan_init(load_plan_t *plan, const load_options_t *options, FILE *err);
-/* Resolves the name, refuses what is not loopback unless it is allowed, and connects once, so that a missing target is
- * reported before anything is measured. */
+/* Resolves the name, refuses addresses other than loopback unless allowed, and connects once, so that a missing target
+ * is reported before anything is measured. */
 int load_plan_find_target(load_plan_t *plan, FILE *err);
 void load_plan_deinit(load_plan_t *plan);
 
