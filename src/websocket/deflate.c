@@ -96,9 +96,16 @@ static int step(uvhttp__ws_inflater_t *inflater, const char **data, size_t *size
     }
 }
 
+enum { BLOCK_END = 128, UNUSED_BITS = 7 }; /* in zlib's data_type, of its last call */
+
+/* At the end of a block all of its output has been written; one more call, without input, would clear the flag that
+ * end_message() looks at. */
+static bool has_more(const z_stream *stream) {
+    return stream->avail_out == 0 && !(stream->data_type & BLOCK_END);
+}
+
 /* The tail has been consumed: unless the message was cut, a block has just ended with it, at a whole byte. */
 static int end_message(uvhttp__ws_inflater_t *inflater) {
-    enum { BLOCK_END = 128, UNUSED_BITS = 7 };
     inflater->tail_left = sizeof tail;
     return (inflater->stream.data_type & (BLOCK_END | UNUSED_BITS)) == BLOCK_END ? UVHTTP_OK : UVHTTP_E_WS_DEFLATE;
 }
@@ -117,7 +124,7 @@ int uvhttp__ws_inflate(uvhttp__ws_inflater_t *inflater, const char **data, size_
         if (only_pending) inflater->tail_left = 0;
         status = step(inflater, data, size);
         if (only_pending) inflater->tail_left = tail_left;
-        inflater->pending = stream->avail_out == 0;
+        inflater->pending = has_more(stream);
         if (status == UVHTTP_OK && inflater->pending) status = UVHTTP_E_AGAIN;
     }
     *written = capacity - stream->avail_out;

@@ -185,6 +185,8 @@ class Torture:
     def look_around(self):
         """Before the first failure. A server that has not been warmed may come to hold as much as one that has."""
         self.server.counters()
+        if self.collector:  # the exporter makes its loop in a thread of its own: it is there when a span has arrived
+            harness.poll(lambda: self.collector.bodies, SPAN_SECONDS, message="no span arrives")
         self.before = max(self.descriptors(), self.most, key=len)
         self.rest()
 
