@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness import HOST, free_port, poll
+from harness import HOST, START_SECONDS, STOP_SECONDS, free_port, poll
 from neutral import Http1
 
 NGINX = """
@@ -66,12 +66,12 @@ def running(*command, address, log):
             return True
 
     try:
-        poll(listens)
+        poll(listens, START_SECONDS)
         yield
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(10)
+            process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

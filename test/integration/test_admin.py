@@ -33,6 +33,10 @@ class Admin:
         assert response.status_code == status, response.text
         return response.json()
 
+    def is_healthy(self):
+        """At this moment: a loop that the machine does not run for half a second does not respond."""
+        return self.http.get("/health").json()["healthy"]
+
 
 @pytest.fixture
 def start(serve):
@@ -69,13 +73,26 @@ def events(response, count):
     raise AssertionError(f"the stream has ended after {found}")
 
 
+def ticks_until(response, reached):
+    """The data of the ticks up to the first with which reached(ticks) is true. Those that were sent before the call come first, however
+    many seconds that were."""
+    ticks = []
+    for _ in range(30):
+        ticks += [data for kind, data in events(response, 1) if kind == "tick"]
+        if reached(ticks):
+            return ticks
+    raise AssertionError(f"not within 30 events: {ticks}")
+
+
 # --- endpoints ---
 
 
 def test_health_asks_every_loop(start):
     admin = start(io_threads=3)
     poll(lambda: admin.get("/ready") == {"ready": True, "state": "running"})
-    assert admin.get("/health") == {"healthy": True, "state": "running", "loops": [{"index": i, "responds": True} for i in range(3)]}
+    # A loop that has not run for half a second does not respond: on a busy machine that is the truth.
+    good = {"healthy": True, "state": "running", "loops": [{"index": i, "responds": True} for i in range(3)]}
+    poll(lambda: admin.http.get("/health").json() == good)
 
 
 def test_health_names_the_loop_that_a_handler_blocks(start, tmp_path):
@@ -90,7 +107,7 @@ def test_health_names_the_loop_that_a_handler_blocks(start, tmp_path):
         assert admin.get("/ready")["ready"] is True  # blocked, but not draining
         go.touch()
         assert connection.response().status == 200
-    poll(lambda: admin.get("/health")["healthy"])
+    poll(admin.is_healthy)
 
 
 def test_config_tells_value_origin_and_enforcement(start, tmp_path):
@@ -118,14 +135,21 @@ def test_connections_are_listed_busy_ones_first(start):
         for client in clients[:3]:
             assert client.get("/").status == 200
         clients[6].send(b"GET / HTTP/1.1\r\nHost: ")
-        listed = poll(lambda: (found := admin.get("/connections"))["total"] >= 7 and found)
         mine = {"%s:%d" % client.socket.getsockname(): number for number, client in enumerate(clients)}
-        rows = {mine[one["peer"]]: one for one in listed["connections"] if one["peer"] in mine}
-        assert sorted(rows) == list(range(7)) and listed["loops_missing"] == []
+
+        def listed():
+            """All of them, when what they have sent was read, and what was sent to them is acknowledged."""
+            found = admin.get("/connections")
+            rows = {mine[one["peer"]]: one for one in found["connections"] if one["peer"] in mine}
+            settled = len(rows) == 7 and rows[6]["bytes_received"] and all(rows[i]["bytes_acknowledged"] for i in range(3))
+            return (found, rows) if settled and found["loops_missing"] == [] else None
+
+        listed, rows = poll(listed)
+        assert sorted(rows) == list(range(7)) and listed["total"] >= 7
         assert {rows[i]["state"] for i in range(3)} == {"idle"} and {rows[i]["protocol"] for i in range(3)} == {"http/1"}
         assert rows[6]["state"] == "reading" and rows[6]["bytes_received"] == len(b"GET / HTTP/1.1\r\nHost: ")
         assert rows[0]["bytes_acknowledged"] > 0 and rows[0]["tls"] is False and 0 <= rows[0]["age_s"] < 60
-        one = admin.get("/connections?limit=1")  # one for each loop
+        one = poll(lambda: (found := admin.get("/connections?limit=1"))["loops_missing"] == [] and found)  # one for each loop
         assert one["total"] == listed["total"] and len(one["connections"]) <= 2
     for limit in "0", "1001", "-1", "x", "":
         assert "1..1000" in admin.get(f"/connections?limit={limit}", status=400)["error"]
@@ -140,8 +164,7 @@ def test_an_upgraded_connection_and_http2_are_named(start):
         assert websocket.response().status == 101
         h2 = stack.enter_context(httpx.Client(http1=False, http2=True, base_url=admin.server.url("")))
         assert h2.get("/").http_version == "HTTP/2"
-        kinds = [one["protocol"] for one in admin.get("/connections")["connections"]]
-        assert "upgraded" in kinds and "h2" in kinds
+        poll(lambda: {"upgraded", "h2"} <= {one["protocol"] for one in admin.get("/connections")["connections"]})
 
 
 def test_the_log_level_changes_while_the_server_runs(start):
@@ -173,12 +196,13 @@ def test_events_bring_the_history_and_then_every_second(start):
         assert admin.server.get("/").status == 200
     with admin.http.stream("GET", "/events") as stream:
         assert stream.headers["Content-Type"] == "text/event-stream"
-        (first, history), (second, tick), (_, last) = events(stream, 3)
+        (first, history), (second, tick) = events(stream, 2)
+        # A point that is late, because the machine had more to do, makes the time to the next one shorter.
+        last = ticks_until(stream, lambda ticks: 900 <= ticks[-1]["point"]["t"] - ([tick] + ticks)[-2]["point"]["t"] < 20000)[-1]
     assert (first, second) == ("history", "tick") and history["version"] == harness.VERSION
     assert len(history["points"]) <= HISTORY and HOST in history["addresses"]
     assert tick["state"] == "running" and [loop["index"] for loop in last["loops"]] == [0]
-    assert tick["totals"]["requests"] >= 3 and tick["totals"]["2xx"] >= 3
-    assert 0.9 <= (last["point"]["t"] - tick["point"]["t"]) / 1000 < 20
+    assert last["totals"]["requests"] >= 3 and last["totals"]["2xx"] >= 3
     assert len(tick["point"]["status"]) == 4 and tick["point"]["rss"] > 0
     with admin.http.stream("GET", "/events") as stream:  # what was seen is part of the history now
         ((_, history),) = events(stream, 1)
@@ -189,15 +213,18 @@ def test_a_point_counts_the_requests_of_its_second(start):
     admin = start()
     with admin.http.stream("GET", "/events") as stream, admin.server.connect() as client:
         sent, seen, heat = 0, 0.0, 0
-        events(stream, 2)
+        then = events(stream, 2)[1][1]["point"]["t"]
         for _ in range(2):
             for _ in range(50):
                 assert client.get("/").status == 200
                 sent += 1
-            point = events(stream, 1)[0][1]["point"]
-            seen += point["rate"]
-            heat += sum(point["heat"])
-    assert heat == sent and seen == pytest.approx(sent, rel=0.5)  # rates are per second, and seconds are not exact
+            # Most often one tick has them all; a second may end among them.
+            for tick in ticks_until(stream, lambda ticks: heat + sum(sum(one["point"]["heat"] or []) for one in ticks) >= sent):
+                point = tick["point"]
+                seen += point["rate"] * (point["t"] - then) / 1000
+                heat += sum(point["heat"] or [])
+                then = point["t"]
+    assert heat == sent and seen == pytest.approx(sent, rel=0.5)  # rates are per second, and `t` is not the moment that they count to
 
 
 def test_event_streams_are_limited(start):
@@ -290,6 +317,7 @@ def test_an_address_that_others_reach_needs_a_token(start, serve):
         other.bind((HOST, port))
         other.listen()
         assert "in use" in refused_start("--admin", f"{HOST}:{port}")
+    port = free_port("0.0.0.0")  # at every address of the machine, that is
     server = serve("performance_test", "--admin", f"0.0.0.0:{port}", "--admin-token", TOKEN)
     response = httpx.get(f"http://{HOST}:{port}/config", headers={"Authorization": f"Bearer {TOKEN}", "Host": "any.example"})
     assert response.status_code == 200 and f"admin on http://0.0.0.0:{port}/" in server.stderr()
@@ -323,15 +351,16 @@ def test_an_inherited_socket_is_judged_by_where_it_listens(serve):
 def test_it_responds_while_the_server_is_full(start):
     admin = start(max_connections=2, io_threads=2)
     with contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(admin.server.connect()) for _ in range(3)]
-        for client in clients[:2]:  # busy, so that nobody is evicted
+        clients = [stack.enter_context(admin.server.connect()) for _ in range(2)]
+        for client in clients:  # busy, so that nobody is evicted when the third comes
             client.send(b"GET / HTTP/1.1\r\nHost: ")
-        poll(lambda: admin.get("/connections")["total"] == 2)
+        poll(lambda: [one["state"] for one in admin.get("/connections")["connections"]] == ["reading"] * 2)
+        clients.append(stack.enter_context(admin.server.connect()))
         clients[2].send(b"GET / HTTP/1.1\r\nHost: test\r\n\r\n")
         for _ in range(3):
-            assert admin.get("/health")["healthy"] is True and admin.get("/connections")["total"] == 2
+            poll(lambda: admin.is_healthy() and admin.get("/connections")["total"] == 2)
         with admin.http.stream("GET", "/events") as stream:
-            assert events(stream, 2)[1][1]["point"]["connections"] == 2
+            ticks_until(stream, lambda ticks: ticks and ticks[-1]["point"]["connections"] == 2)
         for client in clients[:2]:
             client.send(b"test\r\nConnection: close\r\n\r\n")
             assert client.response().status == 200
@@ -347,11 +376,11 @@ def test_it_responds_while_the_server_drains_and_ends_with_it(start):
         response = admin.http.post("/drain", headers=JSON)
         assert response.status_code == 202 and response.json()["state"] == "draining"
         assert admin.get("/ready", status=503) == {"ready": False, "state": "draining"}
-        assert admin.get("/health")["healthy"] is True
+        poll(admin.is_healthy)
         assert admin.http.post("/drain", headers=JSON).status_code == 202  # again changes nothing
-        assert events(stream, 2)[-1][1]["state"] == "draining"
+        ticks_until(stream, lambda ticks: ticks and ticks[-1]["state"] == "draining")
         with pytest.raises(OSError):
-            poll(lambda: not admin.server.connect().close())
+            poll(lambda: admin.server.connect().close())  # until the loops have closed their listeners
         client.send(b"x\r\n\r\n")
         assert client.response().status == 404
         list(stream.lines)  # the stream ends

@@ -67,7 +67,7 @@ def at(server, name, target="/", **options):
 
 
 def test_a_port_has_a_letter(site):
-    port = free_port()
+    port = free_port(LOCAL)
     with running("serve", site, "-p", port) as (_, lines):
         assert lines[0] == f"uvhttp: {site} on http://127.0.0.1:{port}/\n"
 
@@ -202,7 +202,7 @@ def location(port, name, target, method="GET"):
 
 @needs_tls
 def test_plain_requests_are_sent_to_https(site):
-    tls, plain = free_port(), free_port()
+    tls, plain = free_port(LOCAL), free_port(LOCAL)
     with running("serve", site, "-p", tls, "--tls", "--http-port", plain) as (_, lines):
         assert lines[1] == f"uvhttp: {site} on http://127.0.0.1:{plain}/, which redirects to HTTPS\n"
         assert location(plain, f"localhost:{plain}", "/docs/a.txt?x=1") == (308, f"https://localhost:{tls}/docs/a.txt?x=1")
@@ -266,7 +266,7 @@ sites:
 @needs_yaml
 @needs_tls
 def test_addresses_stand_in_the_file(site, tmp_path):
-    plain, tls, path = free_port(), free_port(), tmp_path / "socket"
+    plain, tls, path = free_port(LOCAL), free_port(LOCAL), tmp_path / "socket"
     file = tmp_path / "server.yaml"
     file.write_text(f"listen:\n  - 127.0.0.1:{plain}\n  - {{address: '127.0.0.1:{tls}', tls: true}}\n  - unix:{path}\n"
                     "sites:\n  - {root: site, https_only: true}\n")
@@ -334,7 +334,7 @@ def test_the_format_of_requests_can_be_chosen(serve, site, name, line):
 def test_the_welcome_page_leads_to_what_there_is(serve, tmp_path):
     (tmp_path / "docs" / "guide").mkdir(parents=True)
     (tmp_path / "docs" / "guide" / "getting_started.md").write_text("# start")
-    admin = f"{LOCAL}:{free_port()}"
+    admin = f"{LOCAL}:{free_port(LOCAL)}"
     server = serve("performance_test", "--docs", tmp_path / "docs", "--admin", admin)
     page = server.get("/welcome")
     assert page.header("Content-Type") == "text/html; charset=utf-8" and "default-src 'none'" in page.header("Content-Security-Policy")

@@ -12,8 +12,8 @@ from scenarios import NAMES
 
 import wire
 
-END_SECONDS = 10
-UPGRADE_SECONDS = 20  # of 60 that upgrade_timeout is: a failure is seen at once, and not waited out
+END_SECONDS = 20
+UPGRADE_SECONDS = 40  # of 60 that upgrade_timeout is: a failure is seen at once, and not waited out
 FAILED_UPGRADE = re.compile(r"upgrade: .*(this one continues|this process continues|not started|this one stops, too)")
 
 
@@ -35,7 +35,7 @@ def started(run):
         run.probe()
         run.note("ok")
     except (OSError, wire.Closed):
-        if run.server.process.wait(2) != 1:  # a backend that has failed ends the server in order; anything else is none of it
+        if run.server.process.wait(END_SECONDS) != 1:  # a backend that has failed ends the server in order; anything else is none of it
             raise
         run.note("error")
 

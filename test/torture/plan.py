@@ -48,16 +48,20 @@ class Plan:
             errors = list(self.errors_of(call))
             for row in [errors] if self.options.brief else [[one] for one in errors]:
                 number = missed = 0
-                while missed < MISSED_MAX and not self.is_over() and len(self.faults) < FAULTS_MAX:
+                while missed < MISSED_MAX and not self.is_over(call) and len(self.faults) < FAULTS_MAX:
                     number += 1
                     reached = attempt(call, number, *row[number % len(row)])
                     missed = 0 if reached else missed + 1
                     self.failed[call] += reached
 
-    def is_over(self):
-        """The time is up. On a slow machine, too, some failures of some calls are tested."""
+    def is_over(self, call):
+        """The time is up, for this call. On a slow machine, too, some failures of some calls are tested: two of each until there are
+        enough."""
+        if time.monotonic() <= self.deadline:
+            return False
         calls = min(CALLS_MIN, len(self.options.call) or CALLS_MIN)
-        return time.monotonic() > self.deadline and sum(self.failed.values()) >= FAILED_MIN and len(self.failed) >= calls
+        enough = sum(self.failed.values()) >= FAILED_MIN and len(self.failed) >= calls
+        return enough or (len(self.failed) < calls and self.failed[call] >= FAILED_MIN // calls + 1)
 
     def fault(self, text, call, number, name):
         self.faults.append(f"{call} {number} {name}: {text[:600]} [{self.run_of.control.place(self.run_of.program)}]")

@@ -57,15 +57,22 @@ class Service:
 
     def check(self, server):
         """Nothing fails any more, and the server serves: what it does for its manager and its user is done, or it says what not."""
-        said = server.stderr()
         if self.pid_file.read_text() != f"{server.pid()}\n":
             raise Fault(f"PID file: {self.pid_file.read_text()!r}")
-        if not any(text.startswith("READY=1") for text in self.received()) and "NOTIFY_SOCKET" not in said:
-            raise Fault("the manager does not know that it is ready")
+        self.check_manager(server)
         status = pathlib.Path(f"/proc/{server.pid()}/status").read_text()
         if self.drops_privileges and f"Uid:\t{pwd.getpwnam('nobody').pw_uid}\t" not in status:
             raise Fault("it has not dropped its privileges")
         self.check_admin()
+
+    def check_manager(self, server):
+        """It was notified, or the log says why not; the log has a thread of its own."""
+        texts, deadline = self.received(), time.monotonic() + SECONDS
+        while not any(text.startswith("READY=1") for text in texts) and "NOTIFY_SOCKET" not in server.stderr():
+            if time.monotonic() > deadline:
+                raise Fault("the manager does not know that it is ready")
+            time.sleep(0.005)
+            texts += self.received()
 
     def check_admin(self):
         with wire.Connection(self.admin, timeout=SECONDS) as client:

@@ -21,10 +21,10 @@ SETTINGS = {
     "worker_threads": 2, "spool_memory": 4096,
 }  # fmt: skip
 FILES = 400
-REST_SECONDS = 6
+REST_SECONDS = 20  # a wait that is over when nothing is left; so are the others but SETTLE_SECONDS
 SETTLE_SECONDS = 0.3
-END_SECONDS = 3
-SPAN_SECONDS = 8
+END_SECONDS = 20
+SPAN_SECONDS = 30
 LOG_LINE = re.compile(r"\S+ \S+ .*\bpattern: line [0-4] of 5 for \d+")
 TIMER = "anon_inode:[timerfd]"
 LINE = re.compile(r'(127\.\d+\.\d+\.\d+|unknown) - - \[[^]]+\] "(GET /\S* HTTP/1\.1|-|uvhttp: \d+ requests dropped here)" \d+ (\d+|-)')
@@ -231,7 +231,7 @@ class Torture:
                 self.look_at_lines()
             self.server.close_control()
             self.server.signal()
-        status = self.server.wait(10)
+        status = self.server.wait(END_SECONDS)
         if status not in statuses:
             raise clients.Fault(f"exit status {status}: {self.server.stderr()[-2000:]}")
         if "log" in self.needs:

@@ -27,10 +27,13 @@ STEP_SECONDS = 60  # within which a new process is ready, or a reload done
 DEFAULT_PROTOCOLS = list(clients.KINDS)
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def free_ports(count):
+    """Each is held until all are found: they differ."""
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
 
 
 def wait_for(what, seconds, message):
@@ -50,7 +53,7 @@ class Service:
         self.program = directory / "performance_test"
         shutil.copy(program, self.program)
         self.pid_file, self.log = directory / "pid", directory / "log"
-        self.http, self.https = ("127.0.0.1", free_port()), ("127.0.0.1", free_port())
+        self.http, self.https = (("127.0.0.1", port) for port in free_ports(2))
         self.certificate, self.key = directory / "cert.pem", directory / "key.pem"
         subprocess.run(
             ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
