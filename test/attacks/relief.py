@@ -15,6 +15,7 @@ from servers import Gone, Server
 CLIENTS = 50
 RELIEF_MS = 1000
 GIVEN_UP_SECONDS = 10
+TRIAL_SECONDS = 0.3  # in which not all clients are served while something is exhausted
 PART = b"GET /n/1 HTTP/1.1\r\nHost: a\r\n"  # a connection that is not idle makes space for nobody
 WHOLE = PART + b"\r\n"
 POST = b"POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
@@ -48,7 +49,7 @@ class Client:
 
     def __init__(self, selector, address, request):
         self.selector, self.address, self.request = selector, address, request
-        self.served = False
+        self.served = self.refused = False
         self.start()
 
     def start(self):
@@ -79,11 +80,12 @@ class Client:
         if self.served or not data or self.received.startswith(b"HTTP/1.1 5"):
             self.stop()
             if not self.served:
+                self.refused = True
                 self.start()
 
 
-def serve(server, request, count, seconds):
-    """How many of them have been served, and after how many ms the last of them was."""
+def ask(server, request, count, seconds):
+    """The clients, and after how many ms the last of them was served, if all were."""
     since = time.monotonic()
     with selectors.DefaultSelector() as selector:
         clients = [Client(selector, server.addresses["plain"], request) for _ in range(count)]
@@ -93,7 +95,19 @@ def serve(server, request, count, seconds):
         last = (time.monotonic() - since) * 1000
         for client in clients:
             client.stop()
+    return clients, last
+
+
+def serve(server, request, count, seconds):
+    """How many of them have been served, and after how many ms the last of them was."""
+    clients, last = ask(server, request, count, seconds)
     return sum(client.served for client in clients), last
+
+
+def is_refused(server, request):
+    """Every client. One that waits for a slow machine is neither refused nor served."""
+    clients, _ = ask(server, request, 10, TRIAL_SECONDS)
+    return all(client.refused and not client.served for client in clients)
 
 
 # --- scenes: exhaust, stop there, relieve ---
@@ -130,7 +144,7 @@ def connections(server):
 def workers(server):
     with tempfile.TemporaryDirectory() as directory:
         go = Path(directory) / "go"
-        held = hold(server, 62, b"GET /w/wait?go=%b HTTP/1.1\r\nHost: a\r\n\r\n" % str(go).encode())
+        held = hold(server, 80, b"GET /w/wait?go=%b HTTP/1.1\r\nHost: a\r\n\r\n" % str(go).encode())
         yield
         go.touch()
         yield
@@ -140,7 +154,7 @@ def workers(server):
 def uploads(server):
     """Large bodies, and smaller ones in the rest that those leave, until nobody is served."""
     held, until = [], time.monotonic() + GIVEN_UP_SECONDS
-    while serve(server, ECHO, 10, 0.3)[0] and time.monotonic() < until:
+    while not is_refused(server, ECHO) and time.monotonic() < until:
         held += [one for size in SIZES for one in hold(server, 40, POST % size + bytes(size - 1))]
     yield
     let_go(held)
@@ -174,7 +188,7 @@ def suffer(build, backend, exhaustion):
     with Server(build, backend, {**patient, **exhaustion.settings}, exhaustion.arguments) as server:
         scene = exhaustion.exhaust(server)
         next(scene)
-        before, _ = serve(server, exhaustion.request, 10, 0.3)
+        before, _ = serve(server, exhaustion.request, 10, TRIAL_SECONDS)
         next(scene, None)
         served, ms = serve(server, exhaustion.request, CLIENTS, GIVEN_UP_SECONDS)
         next(scene, None)

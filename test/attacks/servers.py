@@ -13,7 +13,7 @@ from attack import TIMEOUT
 
 SERVED, RATE = 50, 2000
 WARM_UP = 0.5  # seconds, of the generator, while the attack is under way
-START_SECONDS = 20
+START_SECONDS = 60
 FILES = "FILES"  # stands for a directory with a file in the arguments of a server
 CPUS = sorted(os.sched_getaffinity(0))
 SERVER_CPU, CLIENT_CPU = CPUS[0], CPUS[1 % len(CPUS)]
@@ -24,15 +24,18 @@ class Gone(Exception):
     """The server has ended, or does not respond any more."""
 
 
-def free_address():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()
+def free_addresses(count):
+    """Each is held until all are found: they differ."""
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname() for probe in probes]
 
 
 class Server:
     def __init__(self, build, backend, settings=None, arguments=(), with_attackers=False):
-        self.addresses = {"plain": free_address(), "tls": free_address()}
+        self.addresses = dict(zip(("plain", "tls"), free_addresses(2)))
         self.directory = tempfile.TemporaryDirectory()
         (pathlib.Path(self.directory.name) / "large").write_bytes(bytes(1 << 20))
         command = [build / "test/bin/http_test_server", "--listen", "%s:%d" % self.addresses["plain"], "--tls-listen", "%s:%d" % self.addresses["tls"]]

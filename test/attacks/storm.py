@@ -13,6 +13,7 @@ SHARE = 0.05  # of the calm throughput that the others may lose
 LOG_BYTES_MAX = 4096
 LINGER = struct.pack("ii", 1, 0)
 REQUEST = b"GET /n/1 HTTP/1.1\r\nHost: a\r\n\r\n"
+PATIENT = {"log_level": "info", "connection_timeout": 60}  # attackers get the CPU when nobody else wants it
 PHASES = ("resets_idle", "resets_reading", "resets_writing", "resets_closing")
 
 
@@ -61,7 +62,7 @@ def differences(before, after, connections, count, log_bytes, left):
 
 def count_exactly(build, backend, count, attackers=4):
     """Without others: what is counted and logged. Returns what was wrong."""
-    with Server(build, backend, {"log_level": "info"}) as server:
+    with Server(build, backend, PATIENT) as server:
         before, _ = settled(server, 0)
         for process in raging(server.addresses["plain"], count, attackers):
             process.join()
@@ -72,7 +73,7 @@ def count_exactly(build, backend, count, attackers=4):
 
 def suffer(build, backend, count, attackers=4):
     """Calm and storm on one server, a second each time, until all resets are done. Returns a row and what was wrong."""
-    with Server(build, backend, {"log_level": "info"}) as server, concurrent.futures.ThreadPoolExecutor() as pool:
+    with Server(build, backend, PATIENT) as server, concurrent.futures.ThreadPoolExecutor() as pool:
         before, _ = settled(server, 0)
         calm = [measure(build, server, "http1", 2) for _ in range(3)]
         processes, storm = raging(server.addresses["plain"], count, attackers), []
