@@ -93,7 +93,7 @@ def test_a_warm_up_can_be_interrupted(stub):
     process = subprocess.Popen(command("-w", "auto", "-c", 1, "-t", 1, one.url), stdout=subprocess.PIPE, text=True)
     poll(lambda: one.requests)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=10)
+    out, _ = process.communicate(timeout=60)
     found = json.loads(out)
     assert process.returncode == 130 and found["interrupted"]
     assert not found["warmup"]["steady"] and found["results"]["requests"] == 0
