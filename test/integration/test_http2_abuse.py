@@ -126,8 +126,10 @@ def test_one_body_may_be_as_large_as_it_may_over_http_1(serve):
     server = serve(settings={"http2_connection_memory_max": 65536})
     with Raw(server.address) as client:
         client.send(client.headers(1, flags=["END_HEADERS"], method="POST", path="/body"))
-        for _ in range(50):
+        for number in range(50):
             client.send(frames.DataFrame(1, data=b"x" * 10000))
+            if number % 20 == 19:  # within the window, should the server not get the CPU
+                client.sync()
         assert not is_admitted(client, 3)
         client.send(frames.DataFrame(1, flags=["END_STREAM"]))
         assert client.status(1) == 200
