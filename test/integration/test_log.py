@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from harness import HOST, build_option, free_port, poll
+from harness import HOST, START_SECONDS, build_option, free_port, poll
 from pki import Pki
 from wire import request
 
@@ -190,11 +190,15 @@ def full_fifo(path):
         os.close(ends)
 
 
-def serve_into(serve, path, *arguments, **settings):
-    return serve(
+def serve_into(serve, path, ends, *arguments, **settings):
+    """A server that has started: up to the line that says so, it does wait for its standard error. That line has been read from `ends`."""
+    server = serve(
         "http_test_server", "--log-rate", 0, *arguments, prefix=("sh", "-c", 'exec "$@" 2>"$0"', str(path)), says_start=False,
         env={"UVHTTP_LOG_LEVEL": "debug"}, settings=settings,
     )  # fmt: skip
+    said = bytearray()
+    poll(lambda: b"listening on" in said or said.extend(read_all(ends)), START_SECONDS, message="no start line")
+    return server
 
 
 def log_stats(connection):
@@ -212,7 +216,7 @@ def read_all(ends):
 
 def test_a_blocked_standard_error_holds_up_no_request_and_every_line_is_counted(serve, tmp_path):
     with full_fifo(tmp_path / "fifo") as ends:
-        server = serve_into(serve, tmp_path / "fifo", io_threads=1)
+        server = serve_into(serve, tmp_path / "fifo", ends, io_threads=1)
         with server.connect() as kept:
             longest, deadline = 0, time.monotonic() + 60
             while log_stats(kept)["dropped"] < 1000:
@@ -243,7 +247,7 @@ def test_a_blocked_standard_error_holds_up_no_request_and_every_line_is_counted(
 
 def test_a_server_ends_although_nobody_reads_its_standard_error(serve, tmp_path):
     with full_fifo(tmp_path / "fifo") as ends:
-        server = serve_into(serve, tmp_path / "fifo", io_threads=1)
+        server = serve_into(serve, tmp_path / "fifo", ends, io_threads=1)
         with contextlib.suppress(BlockingIOError):
             while True:
                 os.write(ends, b"x" * 4096)
@@ -253,8 +257,8 @@ def test_a_server_ends_although_nobody_reads_its_standard_error(serve, tmp_path)
 
 
 def test_a_closed_standard_error_ends_nothing(serve, tmp_path):
-    with full_fifo(tmp_path / "fifo"):
-        server = serve_into(serve, tmp_path / "fifo", io_threads=1)
+    with full_fifo(tmp_path / "fifo") as ends:
+        server = serve_into(serve, tmp_path / "fifo", ends, io_threads=1)
     with server.connect() as kept:  # nobody has the fifo open for reading any more
         for _ in range(5):
             server.get("/")
