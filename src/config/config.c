@@ -10,6 +10,7 @@
 #include <uvhttp/proxy.h>
 #include <uvhttp/str.h>
 
+#include "base/format.h"
 #include "config/config.h"
 #include "io/io.h"
 #include "message/message.h"
@@ -534,7 +535,7 @@ int uvhttp_server_config_check(const uvhttp_server_config_t *config, char *messa
         if (in_range(&fields[i], value)) continue;
         char text[24];
         if (fields[i].kind == RATIO)
-            snprintf(text, sizeof text, "%g", *(const double *)(const void *)text_of(config, &fields[i]));
+            uvhttp__format(text, sizeof text, "%g", *(const double *)(const void *)text_of(config, &fields[i]));
         else
             snprintf(text, sizeof text, "%" PRIu64, value);
         return refuse(&fields[i], fields[i].name, text, message, size);

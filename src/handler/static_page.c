@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/format.h"
 #include "handler/static.h"
 #include "handler/static_list.h"
 
@@ -125,7 +126,7 @@ static void add_size(text_t *text, uint64_t size) {
     size_t unit = 0;
     double shown = (double)size;
     for (; shown >= 1000 && unit + 1 < sizeof units / sizeof *units; unit++) shown /= 1000;
-    snprintf(line, sizeof line, unit && shown < 10 ? "%.1f %s" : "%.0f %s", shown, units[unit]);
+    uvhttp__format(line, sizeof line, unit && shown < 10 ? "%.1f %s" : "%.0f %s", shown, units[unit]);
     add(text, line);
 }
 
