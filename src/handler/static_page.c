@@ -2,11 +2,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
 #include "base/alloc.h"
 #include "base/format.h"
+#include "base/str.h"
 #include "handler/static.h"
 #include "handler/static_list.h"
 
@@ -241,8 +241,9 @@ static const char *class_of(const item_t *item) {
     if (!dot || dot == item->name || strchr(dot, ' ') ||
         snprintf(wanted, sizeof wanted, " %s ", dot + 1) >= (int)sizeof wanted)
         return "";
+    uvhttp__text_lower(wanted);
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
-        if (strcasestr(classes[i].extensions, wanted)) return classes[i].name;
+        if (strstr(classes[i].extensions, wanted)) return classes[i].name;
     return "";
 }
 

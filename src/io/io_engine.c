@@ -1,8 +1,8 @@
 /* Owns: the choice of a loop's engine, and what goes from its owner to it. May include: base, obs. */
 #include <stdio.h>
-#include <strings.h>
 #include <uvhttp/log.h>
 
+#include "base/str.h"
 #include "io/engine.h"
 
 int uvhttp__engine_parse(const char *text, uvhttp__engine_kind_t *kind) {
@@ -14,7 +14,7 @@ int uvhttp__engine_parse(const char *text, uvhttp__engine_kind_t *kind) {
                  {"epoll", UVHTTP__ENGINE_EPOLL},
                  {"libuv", UVHTTP__ENGINE_EPOLL}}; /* its name up to 0.1 */
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcasecmp(text, names[i].name) != 0) continue;
+        if (!uvhttp__text_equal_nocase(text, names[i].name)) continue;
         *kind = names[i].kind;
         return UVHTTP_OK;
     }

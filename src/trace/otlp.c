@@ -1,12 +1,12 @@
 /* Owns: spans as the collector wants them: OTLP 1.x in its JSON mapping (ids in hex, 64-bit numbers as strings), with
  * the names of OpenTelemetry's stable semantic conventions for HTTP. May include: message, base, obs. */
-#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <uvhttp/str.h>
 
+#include "base/str.h"
 #include "base/writer.h"
 #include "build_info.h"
 #include "trace/span.h"
@@ -86,7 +86,7 @@ static void put_error_type(uvhttp__writer_t *out, const uvhttp__span_record_t *r
     char text[64] = "";
     if (record->error != UVHTTP_OK) {
         snprintf(text, sizeof text, "%s", uvhttp_error_name(record->error) + sizeof "UVHTTP_E_" - 1);
-        for (char *at = text; *at; at++) *at = (char)tolower((unsigned char)*at);
+        uvhttp__text_lower(text);
     } else if (record->status >= 500) {
         snprintf(text, sizeof text, "%u", record->status);
     }

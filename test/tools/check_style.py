@@ -12,6 +12,7 @@ FUNCTION_MEDIAN_MAX, FUNCTION_P90_MAX, FUNCTION_MAX = 8, 20, 60
 MEMORY = "use uvhttp__malloc, uvhttp__calloc, uvhttp__realloc, uvhttp__free of base/alloc.h"
 SIZED = "use a function that knows the size of its destination (memcpy, snprintf)"
 PARSE = "use a parser that reports errors and overflow"
+LOCALE = "depends on the locale, where i may be the small letter of another I: base/str.h, base/chars.h"
 FATAL = "the library never ends the process: return an error code"
 BANNED = {
     "strcpy": SIZED, "strcat": SIZED, "strncpy": SIZED, "strncat": SIZED, "sprintf": SIZED, "vsprintf": SIZED,
@@ -24,6 +25,9 @@ BANNED = {
     "system": "starts a shell", "popen": "starts a shell", "signal": "use sigaction", "sleep": "blocks the loop",
     "usleep": "blocks the loop",
     "malloc": MEMORY, "calloc": MEMORY, "realloc": MEMORY, "free": MEMORY, "strdup": MEMORY, "strndup": MEMORY,
+    "tolower": LOCALE, "toupper": LOCALE, "isalpha": LOCALE, "isdigit": LOCALE, "isalnum": LOCALE, "isspace": LOCALE, "isxdigit": LOCALE,
+    "isupper": LOCALE, "islower": LOCALE, "isprint": LOCALE, "isgraph": LOCALE, "iscntrl": LOCALE, "ispunct": LOCALE,
+    "strcasecmp": LOCALE, "strncasecmp": LOCALE, "strcasestr": LOCALE,
     "aligned_alloc": MEMORY, "posix_memalign": MEMORY,
 }  # fmt: skip
 CALL = re.compile(r"(?<![\w.>])(" + "|".join(BANNED) + r")\s*\(")

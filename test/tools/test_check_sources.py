@@ -207,6 +207,7 @@ class StyleTest(unittest.TestCase):
     def test_each_rule_fails(self):
         head = "/* Owns: a. */\n"
         for text in ("int x;\n", "/* about */\n", head + "x = malloc(1);\n", head + "strcpy(a, b);\n", head + "abort();\n",
+                     head + "c = toupper(c);\n",
                      head + 'int n = snprintf(out, sizeof out,\n    "%.1f", x);\n', head + 'UVHTTP_LOG_INFO("%g", x);\n',
                      head + "// TO" + "DO later\n", head + "\n" * check_style.LIBRARY_LINES_MAX):  # fmt: skip
             with self.subTest(text[:40]):
