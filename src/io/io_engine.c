@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <uvhttp/log.h>
 
+#include "base/standard_fds.h"
 #include "base/str.h"
 #include "io/engine.h"
 
@@ -31,6 +32,8 @@ static int new_with(const uvhttp__engine_t *engine, const uvhttp__loop_options_t
 int uvhttp__loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop) {
     char why[128] = "this build has no io_uring";
     *loop = NULL;
+    int held = uvhttp__standard_fds_hold();
+    if (held != UVHTTP_OK) return held;
     if (options->engine == UVHTTP__ENGINE_EPOLL) return new_with(&uvhttp__engine_epoll, options, "asked for", loop);
 #if UVHTTP_WITH_URING
     if (uvhttp__engine_uring.preflight(why, sizeof why)) {

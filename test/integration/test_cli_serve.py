@@ -347,3 +347,24 @@ def test_the_welcome_page_leads_to_what_there_is(serve, tmp_path):
     assert server.get("/").body == b"Hello, World!"
     plain = serve("performance_test").get("/welcome").body.decode()
     assert "Dashboard" not in plain and "/docs/" not in plain
+
+
+def test_a_process_without_standard_descriptors_serves(site):
+    """What it prints goes nowhere, and not to a connection that has the number of standard error."""
+    port = free_port()
+    process = subprocess.Popen(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", PROGRAM, "serve", site, "-p", str(port), "--access-log", "-"])
+    try:
+
+        def served():
+            with contextlib.suppress(OSError):
+                client = http.client.HTTPConnection(LOCAL, port, timeout=10)
+                client.request("GET", "/docs/a.txt")
+                return client.getresponse().read()
+
+        assert poll(served, 30) == b"a"
+        assert [os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in (1, 2)] == ["/dev/null"] * 2
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
