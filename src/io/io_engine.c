@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <uvhttp/log.h>
 
+#include "base/sigpipe.h"
 #include "base/standard_fds.h"
 #include "base/str.h"
 #include "io/engine.h"
