@@ -10,6 +10,7 @@ import time
 from clients import Fault
 from scenarios import NAMES
 
+import harness
 import wire
 
 END_SECONDS = 20
@@ -65,10 +66,17 @@ def service_stopped(run):
     """The same for a service, with an event stream of the admin listener open, and spans that wait."""
     run.service.forget()
     events = run.service.events()
-    run.probe()
-    run.arm()
-    run.server.close_control()
-    run.server.signal()
+    known = len(run.collector.paths)
+    run.collector.gate.clear()
+    try:
+        run.probe()
+        harness.poll(lambda: len(run.collector.paths) > known, END_SECONDS, message="no span arrives")
+        run.probe()  # its span waits until the collector has responded for the one before
+        run.arm()
+        run.server.close_control()
+        run.server.signal()
+    finally:
+        run.collector.gate.set()
     run.end((0, 1))
     events.close()
     run.note("ok")
