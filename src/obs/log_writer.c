@@ -139,7 +139,8 @@ static void note_failure(uint64_t failed, uint64_t reports, int error) {
     atomic_fetch_add_explicit(&failed_total, lost, memory_order_relaxed);
 }
 
-/* Writes one batch. Called with the lock, which is not held meanwhile. */
+/* Writes one batch. Called with the lock, which is not held meanwhile. What is lost is the end of a batch; in front of
+ * it may be a line that was begun, and counts as written: its rest comes when writing works again. */
 static void write_batch(void) {
     uvhttp__line_counts_t counts = {.lines = 0};
     uint64_t begun = out.head_done > 0, failed = failed_new, dropped = dropped_new;
@@ -153,10 +154,12 @@ static void write_batch(void) {
     int error = errno;
     pthread_mutex_lock(&lock);
     add_counts(&counts);
-    bool failed_is_reported = failed > 0 && counts.lines > begun;
+    bool failed_is_reported = failed > 0 && counts.lines + (out.size > 0) > begun;
+    bool dropped_is_lost = dropped > 0 && counts.failed > 0;
     if (failed_is_reported) failed_new = 0;
-    if (outcome == UVHTTP__LINES_FAILED) {
-        note_failure(counts.failed, (failed > 0 && !failed_is_reported ? 1u : 0) + (dropped > 0 ? 1u : 0), error);
+    if (outcome == UVHTTP__LINES_FAILED)
+        note_failure(counts.failed, (failed > 0 && !failed_is_reported) + (unsigned)dropped_is_lost, error);
+    if (dropped_is_lost) {
         dropped_new += dropped;
         dropped_at = consumed;
     }

@@ -6,13 +6,21 @@
 
 #include "sim.h"
 
-enum { ORDINARY_TAGS = 0x1000 }; /* 16 clients, 256 requests each */
+enum {
+    ORDINARY_TAGS = 0x1000, /* 16 clients, 256 requests each */
+    LATE_MS = 1000,         /* a line waits for others, for 200 ms */
+};
 
-static struct { uint16_t expected, logged; /* status; 0: none */ } requests[SIM_CLIENTS_MAX * 256];
+static struct {
+    uint16_t expected, logged; /* status; 0: none */
+    uint64_t expected_ns;      /* since when */
+} requests[SIM_CLIENTS_MAX * 256];
 static uint32_t tags;
+static uint64_t dropped;
 
 void sim_access_log_reset(void) {
     memset(requests, 0, tags * sizeof *requests);
+    dropped = 0;
     tags = sim_crowd ? sim_crowd * 256 : ORDINARY_TAGS;
 }
 
@@ -22,7 +30,9 @@ static unsigned index_of(uint32_t tag) {
 }
 
 void sim_access_log_expect(uint32_t tag, int status) {
-    requests[index_of(tag)].expected = (uint16_t)status;
+    unsigned at = index_of(tag);
+    requests[at].expected = (uint16_t)status;
+    requests[at].expected_ns = sim_now_ns;
 }
 
 static const char *find(const char *line, const char *end, const char *text) {
@@ -44,6 +54,9 @@ static void take_line(const char *line, const char *end) {
     unsigned at = index_of(number);
     if (requests[at].logged) sim_fail("the access log has request %x twice", number);
     requests[at].logged = (uint16_t)status;
+    if (requests[at].expected && sim_access_log_is_good() && sim_now_ns - requests[at].expected_ns > LATE_MS * SIM_MS)
+        sim_fail("the line of request %x comes %llu ms late", number,
+                 (unsigned long long)(sim_now_ns - requests[at].expected_ns) / SIM_MS);
 }
 
 void sim_access_log_write(const char *lines, size_t size, void *user) {
@@ -53,6 +66,34 @@ void sim_access_log_write(const char *lines, size_t size, void *user) {
         if (!end) sim_fail("the access log ends inside a line");
         take_line(lines, end);
     }
+}
+
+/* client - - [time] "request" status bytes: bytes are a number or "-", and there are two quotes that are not escaped.
+ */
+static bool is_whole(const char *line, const char *end) {
+    uint32_t quotes = 0;
+    for (const char *at = line; at < end; at++) {
+        if (*at == '\\')
+            at++;
+        else if (*at == '"')
+            quotes++;
+    }
+    const char *bracket = find(line, end, " [");
+    return quotes == 2 && bracket && bracket < (const char *)memchr(line, '"', (size_t)(end - line)) &&
+           ((end[-1] >= '0' && end[-1] <= '9') || end[-1] == '-');
+}
+
+void sim_access_log_take(const char *line, const char *end) {
+    if (!is_whole(line, end)) sim_fail("a line of the access log is not whole: %s", line);
+    const char *lost = strstr(line, "\"uvhttp: ");
+    if (lost)
+        dropped += strtoull(lost + 9, NULL, 10);
+    else
+        take_line(line, end);
+}
+
+uint64_t sim_access_log_dropped(void) {
+    return dropped;
 }
 
 void sim_access_log_check(bool complete) {

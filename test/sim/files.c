@@ -84,6 +84,7 @@ int __wrap_open64(const char *path, int flags, ...) {
     va_start(arguments, flags);
     int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(arguments, int) : 0;
     va_end(arguments);
+    if (strcmp(path, SIM_ACCESS_LOG) == 0) return sim_access_log_open();
     if (strcmp(path, "/proc/self/stat") != 0) return __real_open64(path, flags, mode);
     errno = ENOENT;
     return -1;
@@ -96,6 +97,7 @@ int __wrap_stat64(const char *path, struct stat *info) {
 }
 
 int __wrap_fstat64(int fd, struct stat *info) {
+    if (sim_output_is(fd)) return sim_output_stat(fd, info);
     int status = __real_fstat64(fd, info);
     if (status == 0) level(info);
     return status;

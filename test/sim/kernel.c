@@ -27,13 +27,20 @@
 
 #include "kernel.h"
 
-enum { LISTENERS_MAX = 16 }; /* of a port */
+enum {
+    LISTENERS_MAX = 16, /* of a port */
+    PLACE_MS = 5,       /* until a place that has become free is used: much less than a loop looks for one by itself */
+    EXCUSE_MS = 2000,   /* for so long a refusal of the kernel excuses that nobody is accepted */
+};
 
 uint64_t sim_now_ns;
 
 static descriptor_t descriptors[FD_MAX];
 static int descriptors_end;   /* those from here on are free */
 static uint32_t streams_open; /* that were accepted */
+static uint32_t places_used;  /* of them, those of the server's own listeners */
+uint64_t sim_ring_refused_ns;
+static uint64_t idle_ns; /* since when a connection waits although there is a place for it; SIM_NEVER: none does */
 sim_random_t sim_kernel_random;
 static sim_random_t entropy; /* of getrandom(2) */
 static uint64_t runs;
@@ -63,6 +70,10 @@ int sim_descriptor_new(kind_t kind) {
     return FD_FIRST + i;
 }
 
+struct output *sim_output_of(int fd) {
+    return sim_find(fd, "use")->output;
+}
+
 uint32_t sim_open_descriptors(void) {
     uint32_t count = 0;
     for (int i = 0; i < descriptors_end; i++) count += descriptors[i].kind != FREE;
@@ -72,14 +83,15 @@ uint32_t sim_open_descriptors(void) {
 void sim_kernel_reset(uint64_t seed) {
     for (int i = 0; i < descriptors_end; i++) descriptors[i] = (descriptor_t){.kind = FREE};
     descriptors_end = 0;
-    streams_open = 0;
+    streams_open = places_used = 0;
+    idle_ns = SIM_NEVER;
     kernel_seed = seed;
     sim_kernel_random = sim_random_of(seed, 0x4b);
     entropy = sim_random_of(seed, 0x4c);
     runs++;
     wall_start_ns = UINT64_C(1700000000000000000);
     sim_rings_reset(seed);
-    refused_ns = 0;
+    refused_ns = sim_ring_refused_ns = 0;
     outgoing_count = 0;
     accept_fails_in = sim_one_in(&sim_kernel_random, 12) ? 2 : 64;
     sim_now_ns = UINT64_C(1000000000000) + sim_random(&sim_kernel_random) % 1000000000u;
@@ -141,6 +153,7 @@ static uint32_t stream_events(const sim_conn_t *conn) {
 }
 
 uint32_t sim_events(int fd) {
+    if (sim_output_is(fd)) return sim_output_events(fd);
     if (!sim_is_simulated(fd)) return sim_uv_ready(fd) ? EPOLLIN : 0; /* libuv's own */
     const descriptor_t *it = &descriptors[fd - FD_FIRST];
     switch (it->kind) {
@@ -167,6 +180,33 @@ uint64_t sim_kernel_next_ns(void) {
         if (at > sim_now_ns && at < next) next = at; /* what is past, nobody waits for */
     }
     return next;
+}
+
+static bool is_of_server(uint16_t port) {
+    return port >= SIM_PORT && port <= SIM_PORT + SIM_PORT_TLS + SIM_PORT_PROXY;
+}
+
+/* A connection waits, there is a place for it, and the kernel has refused nothing lately. */
+static bool somebody_waits_for_nothing(void) {
+    if (sim_crowd || places_used >= sim_places || sim_now_ns - refused_ns < EXCUSE_MS * SIM_MS ||
+        sim_now_ns - sim_ring_refused_ns < EXCUSE_MS * SIM_MS)
+        return false;
+    if (!sim_standard_error_is_good()) return false; /* lines of the start are written before anybody is served */
+    for (int i = 0; i < descriptors_end; i++) {
+        const descriptor_t *it = &descriptors[i];
+        if (it->kind == LISTENER && it->waiting > 0 && !it->closing && is_of_server(it->port)) return true;
+    }
+    return false;
+}
+
+void sim_kernel_check_idle(uint64_t next_ns) {
+    if (!somebody_waits_for_nothing())
+        idle_ns = SIM_NEVER;
+    else if (idle_ns == SIM_NEVER)
+        idle_ns = sim_now_ns;
+    else if (next_ns - idle_ns > PLACE_MS * SIM_MS)
+        sim_fail("a connection waits for %llu ms although there is a place for it",
+                 (unsigned long long)(next_ns - idle_ns) / SIM_MS);
 }
 
 /* An edge of everything that is about this descriptor. */
@@ -430,7 +470,9 @@ int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
     descriptors[made - FD_FIRST].conn = conn;
     conn->fd = made;
     conn->accepted = true;
+    conn->takes_place = is_of_server(listener->port);
     streams_open++;
+    places_used += conn->takes_place;
     sim_memory_accepts();
     sim_trace("accept", conn->client, (uint64_t)made);
     return made;
@@ -568,6 +610,7 @@ int __wrap_close(int fd) {
     *it = (descriptor_t){.kind = FREE};
     free(was.backlog);
     if (was.kind == STREAM && was.conn->accepted) streams_open--;
+    if (was.kind == STREAM && was.conn->takes_place) places_used--;
     if (was.kind == STREAM) server_close(was.conn);
     if (was.kind == PEER) sim_client_close(was.conn);
     return 0;
@@ -581,6 +624,7 @@ int __wrap_eventfd(unsigned count, int flags) {
 }
 
 ssize_t __wrap_write(int fd, const void *data, size_t size) {
+    if (sim_output_is(fd)) return sim_output_write(fd, data, size);
     if (!sim_is_simulated(fd)) return __real_write(fd, data, size);
     descriptor_t *it = sim_find(fd, "write");
     if (it->kind != EVENT) sim_fail("write to descriptor %d, which is no event", fd);

@@ -23,7 +23,8 @@ typedef enum kind {
     EPOLL,
     EVENT,
     TIMER,
-    RING, /* ring.c */
+    RING,   /* ring.c */
+    OUTPUT, /* outputs.c */
 } kind_t;
 
 /* Bytes on their way: from `begin` on, `size` of them, in `data[capacity]`, a ring. */
@@ -47,8 +48,8 @@ struct sim_conn {
     bool client_fin, client_rst, client_gone;
     bool server_fin, server_rst, server_gone;
     bool linger_zero;
-    bool accepted;
-    bool never_accepted; /* there were no descriptors for it, and its listener was closed */
+    bool accepted, takes_place; /* takes_place: of those of the server */
+    bool never_accepted;        /* there were no descriptors for it, and its listener was closed */
 };
 
 typedef struct item {
@@ -68,6 +69,7 @@ typedef struct descriptor {
     kind_t kind;
     sim_conn_t *conn;      /* STREAM, PEER */
     struct sim_ring *ring; /* RING */
+    struct output *output; /* OUTPUT */
     epoll_set_t *set;      /* EPOLL */
     uint64_t number;       /* EVENT: what was written; TIMER: when it fires, SIM_NEVER: not set */
     sim_conn_t **backlog;  /* LISTENER: BACKLOG_MAX of them */
@@ -84,6 +86,7 @@ static inline bool sim_is_simulated(int fd) {
 }
 
 extern sim_random_t sim_kernel_random;
+extern uint64_t sim_ring_refused_ns; /* when a submission was refused */
 
 /* epoll.c */
 item_t *sim_set_find(epoll_set_t *set, int fd);
@@ -112,6 +115,18 @@ bool sim_uv_ready(int backend_fd);
 bool sim_ring_ready(const struct sim_ring *ring);
 uint64_t sim_ring_next_ns(const struct sim_ring *ring);
 void sim_rings_reset(uint64_t seed);
+
+/* outputs.c */
+struct stat;
+/* Whether the descriptor is one that lines are written to. */
+bool sim_output_is(int fd);
+uint32_t sim_output_events(int fd);
+ssize_t sim_output_write(int fd, const char *data, size_t size);
+int sim_output_stat(int fd, struct stat *info);
+/* Of a descriptor that is open; NULL: it is another. */
+struct output *sim_output_of(int fd);
+/* Opens SIM_ACCESS_LOG. A descriptor, or -1 and errno. */
+int sim_access_log_open(void);
 
 int __wrap_close(int fd);
 

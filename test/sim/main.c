@@ -113,10 +113,12 @@ void sim_fail(const char *format, ...) {
     _exit(1);
 }
 
+ssize_t __real_write(int fd, const void *data, size_t size);
+
 static void on_crash(int number) {
     char line[64];
     int size = snprintf(line, sizeof line, "sim: seed %" PRIu64 " fails: signal %d\n", seed_now, number);
-    if (size > 0 && !shrinking) (void)!write(STDERR_FILENO, line, (size_t)size);
+    if (size > 0 && !shrinking) (void)!__real_write(STDERR_FILENO, line, (size_t)size);
     sim_files_end();
     _exit(1);
 }
@@ -212,7 +214,9 @@ static uint64_t run_seed(uint64_t seed) {
     sim_kernel_reset(seed);
     sim_scheduler_reset(seed);
     sim_files_reset(seed);
+    sim_outputs_reset(seed);
     sim_server_plan(seed);
+    sim_log_reset(seed);
     if (sim_crowd) alarm(CROWD_SECONDS_MAX);
     sim_world_new(seed, &dropped, memory_fails);
     memory.count = memory.failed = 0;
@@ -227,7 +231,9 @@ static uint64_t run_seed(uint64_t seed) {
         int status = sim_server_listen(server);
         if (status != UVHTTP_OK && !memory.failed) sim_fail("listen: %s", uvhttp_server_error_text(server));
         sim_server = server;
+        sim_log_server_runs(true);
         if (status == UVHTTP_OK) status = uvhttp_server_run(server, NULL);
+        sim_log_server_runs(false);
         if (status != UVHTTP_OK && !memory.failed) sim_fail("run: %s", uvhttp_server_error_text(server));
         sim_world_check_end();
         sim_server_check_end(server);
@@ -235,6 +241,7 @@ static uint64_t run_seed(uint64_t seed) {
         sim_server = NULL;
         sim_server_check_log();
     }
+    sim_log_end();
     sim_world_free();
     if (sim_open_descriptors()) sim_fail("%u descriptors are open at the end", sim_open_descriptors());
     if (memory.live != live_before) sim_fail("%" PRId64 " allocations leaked", (int64_t)(memory.live - live_before));

@@ -20,6 +20,7 @@
 enum {
     SPILLED_MAX = 16384,
     IOV_MAX_USED = 64,
+    BUFFERS_MAX = 256,         /* a multiple of 64 */
     PREFLIGHT_ENTRIES_MAX = 8, /* rings of this size are tried out only: nothing fails there */
 };
 
@@ -355,6 +356,7 @@ static int consume(struct sim_ring *ring) {
     ring->uring->sq.sqe_head = ring->sq_tail = tail;
     if (ring->faults && sim_one_in(&ring->random, ring->refuses_in)) {
         int error = refusals[sim_below(&ring->random, 4)];
+        sim_ring_refused_ns = sim_now_ns;
         sim_trace("refused", (uint64_t)error, waiting);
         return -error;
     }
@@ -371,6 +373,21 @@ static bool all_consumed(const struct sim_ring *ring) {
     return ring->sq_head == ring->sq_tail;
 }
 
+/* A loop that has seen every completion and waits holds no receive buffer: each is in the ring, once. */
+static void check_buffers(const struct sim_ring *ring) {
+    if (!ring->buffers || !ring->faults) return;
+    uint16_t there = (uint16_t)(ring->buffers->tail - ring->buffer_head);
+    if (there != ring->buffer_mask + 1u)
+        sim_fail("%u receive buffers of %u are in the ring of a loop that waits", there, ring->buffer_mask + 1u);
+    uint64_t seen[BUFFERS_MAX / 64] = {0};
+    for (uint16_t i = 0; i < there; i++) {
+        unsigned id = ring->buffers->bufs[(ring->buffer_head + i) & ring->buffer_mask].bid;
+        if (id > ring->buffer_mask) sim_fail("receive buffer %u of %u is in the ring", id, ring->buffer_mask + 1u);
+        if (seen[id / 64] >> id % 64 & 1) sim_fail("receive buffer %u is in the ring twice", id);
+        seen[id / 64] |= UINT64_C(1) << id % 64;
+    }
+}
+
 /* A thread that waits or fetches events may let others go first. */
 static int enter(struct io_uring *uring, bool wait, uint64_t deadline_ns) {
     struct sim_ring *ring = ring_of(uring);
@@ -378,6 +395,7 @@ static int enter(struct io_uring *uring, bool wait, uint64_t deadline_ns) {
     if (done < 0 || !all_consumed(ring)) return done;
     if (wait && ring->faults && done == 0 && sim_one_in(&ring->random, 256)) return -EINTR;
     bool waits = wait && ring->cq_head == ring->cq_tail && ring->spilled_count == 0;
+    if (waits) check_buffers(ring);
     sim_wait_fd(uring->ring_fd, waits ? deadline_ns : sim_now_ns);
     run_ready(ring);
     return done > 0 || !waits || ring->cq_head != ring->cq_tail ? done : -ETIME;
@@ -468,6 +486,7 @@ int __wrap_io_uring_register_buf_ring(struct io_uring *uring, struct io_uring_bu
     struct sim_ring *ring = ring_of(uring);
     ring->buffers = (void *)(uintptr_t)reg->ring_addr;
     ring->buffer_mask = (uint16_t)(reg->ring_entries - 1);
+    if (reg->ring_entries > BUFFERS_MAX) sim_fail("%u receive buffers", reg->ring_entries);
     return 0;
 }
 

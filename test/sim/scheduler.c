@@ -14,7 +14,7 @@
 
 #include "sim.h"
 
-enum { THREADS_MAX = 128, STEPS_MAX = 2000000, CROWD_STEPS_MAX = 20000000 };
+enum { THREADS_MAX = 128, STEPS_MAX = 2000000, CROWD_STEPS_MAX = 20000000, HOURS_MAX = 4 };
 
 typedef enum state { UNUSED, READY, WAITS_FD, WAITS_COND, WAITS_MUTEX, WAITS_JOIN, WAITS_TIME, ENDED } state_t;
 
@@ -43,6 +43,7 @@ static uint32_t thread_count, running, made;
 static pthread_mutex_t baton_lock = PTHREAD_MUTEX_INITIALIZER;
 static sim_random_t order;
 static uint64_t steps;
+static uint64_t started_ns;
 static bool in_world; /* what the world does is not interrupted */
 
 void sim_scheduler_reset(uint64_t seed) {
@@ -56,6 +57,7 @@ void sim_scheduler_reset(uint64_t seed) {
     running = 0;
     made = 0;
     steps = 0;
+    started_ns = sim_now_ns;
     order = sim_random_of(seed, 0x5c);
 }
 
@@ -101,7 +103,10 @@ static void advance_clock(void) {
             next = threads[i].deadline_ns;
     }
     if (next == SIM_NEVER) fail_hung();
+    sim_kernel_check_idle(next);
     if (next > sim_now_ns) sim_now_ns = next;
+    if (sim_now_ns - started_ns > HOURS_MAX * UINT64_C(3600) * 1000 * SIM_MS)
+        sim_fail("no end after %d hours", HOURS_MAX);
 }
 
 static void do_world(void) {
@@ -246,6 +251,12 @@ int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex) {
 }
 
 int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until) {
+    return wait_cond(cond, mutex, (uint64_t)until->tv_sec * 1000000000u + (uint64_t)until->tv_nsec);
+}
+
+int __wrap_pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
+                                  const struct timespec *until) {
+    (void)clock;
     return wait_cond(cond, mutex, (uint64_t)until->tv_sec * 1000000000u + (uint64_t)until->tv_nsec);
 }
 

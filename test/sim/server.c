@@ -13,7 +13,8 @@
 uvhttp_server_t *sim_server;
 static bool reload_is_due;
 bool sim_places_are_few, sim_wall_jumps, sim_threads_are_patient, sim_tls_listens, sim_proxy_listens, sim_access_logged;
-uint32_t sim_crowd, sim_streams_max;
+bool sim_access_log_is_file;
+uint32_t sim_crowd, sim_streams_max, sim_places;
 static uint32_t crowd_places; /* max_connections for it */
 
 /* What handlers hold: each has to come back. */
@@ -21,6 +22,7 @@ static atomic_uint references, handlers_open;
 
 static uvhttp_middleware_t access_log; /* .run is NULL: there is none */
 static bool access_log_complete;
+static uint64_t access_log_dropped;
 
 typedef struct call {
     uint32_t tag, size, ms, done;
@@ -63,6 +65,8 @@ static void respond(uvhttp_response_t *res, const call_t *call) {
 static void on_mem(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     call_t call = read_call(req);
+    sim_log_lines();
+    if (sim_access_log_is_file && access_log.run && call.tag % 16 == 0) (void)uvhttp_access_log_reopen(access_log);
     respond(res, &call);
 }
 
@@ -204,6 +208,7 @@ static void run_job(void *user) {
     if (call->ms) nanosleep(&(struct timespec){.tv_sec = call->ms / 1000, .tv_nsec = call->ms % 1000 * 1000000L}, NULL);
     uvhttp_request_t *req = uvhttp_deferred_request(call->deferred);
     if (req) check_origin(req, call->tag);
+    sim_log_lines();
     respond_deferred(call);
 }
 
@@ -299,6 +304,7 @@ static void on_work(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     reload_once(&call);
     if (call.ms) nanosleep(&(struct timespec){.tv_sec = call.ms / 1000, .tv_nsec = call.ms % 1000 * 1000000L}, NULL);
     check_origin(req, call.tag);
+    sim_log_lines();
     if (call.tag % 3)
         write_waiting(res, &call);
     else
@@ -309,6 +315,7 @@ static void on_coro(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     call_t call = read_call(req);
     int slept = uvhttp_coro_sleep(call.ms);
+    sim_log_lines();
     check_origin(req, call.tag);
     if (slept != UVHTTP_OK) return;
     if (call.tag % 3)
@@ -535,6 +542,8 @@ void sim_server_plan(uint64_t seed) {
     plan_crowd(seed);
     sim_collector_reset(seed);
     sim_access_log_reset();
+    sim_random_t of_log = sim_random_of(seed, 0x92);
+    sim_access_log_is_file = sim_one_in(&of_log, 2);
 }
 
 int sim_server_listen(uvhttp_server_t *server) {
@@ -558,7 +567,7 @@ static void make_config(uint64_t seed, uvhttp_server_config_t *config) {
     config->install_signal_handlers = false;
     config->quiet = true;
     config->raise_descriptor_limit = false;
-    config->max_connections = sim_crowd ? crowd_places : sim_places_are_few ? 4 : 100;
+    sim_places = config->max_connections = sim_crowd ? crowd_places : sim_places_are_few ? 4 : 100;
     config->read_buffer_size = sim_one_in(&random, 3) ? 1024 : 16384;
     config->read_buffer_count = sim_one_in(&random, 3) ? 8 : 64;
     config->write_buffer_size = sim_one_in(&random, 3) ? 1024 : 16384;
@@ -632,8 +641,11 @@ uvhttp_server_t *sim_server_new(uint64_t seed) {
         (void)uvhttp_server_trust_proxies(server, &(uvhttp_proxy_options_t){.trusted = trusted, .trusted_count = 1});
     access_log.run = NULL;
     if (sim_access_logged) {
-        access_log = uvhttp_access_log(&(uvhttp_access_log_options_t){
-            .format = UVHTTP_ACCESS_LOG_COMMON, .write = sim_access_log_write, .ring_size = 65536});
+        access_log = uvhttp_access_log(
+            &(uvhttp_access_log_options_t){.format = UVHTTP_ACCESS_LOG_COMMON,
+                                           .path = sim_access_log_is_file ? SIM_ACCESS_LOG : NULL,
+                                           .write = sim_access_log_is_file ? NULL : sim_access_log_write,
+                                           .ring_size = 65536});
         if (uvhttp_use(server, access_log) != UVHTTP_OK) access_log.run = NULL;
     }
     uvhttp_use(server, (uvhttp_middleware_t){.run = wait_first});
@@ -644,13 +656,22 @@ uvhttp_server_t *sim_server_new(uint64_t seed) {
 /* The last lines and spans are written when the server is freed. */
 void sim_server_check_log(void) {
     sim_collector_check_end();
-    if (access_log.run) sim_access_log_check(access_log_complete);
+    if (!access_log.run) return;
+    sim_access_log_check(access_log_complete);
+    if (!access_log_complete && sim_access_log_is_file && sim_access_log_is_good() && !sim_failing &&
+        sim_access_log_dropped() != access_log_dropped)
+        sim_fail("the access log says that %llu requests are missing, which are %llu",
+                 (unsigned long long)sim_access_log_dropped(), (unsigned long long)access_log_dropped);
 }
 
 void sim_server_check_end(uvhttp_server_t *server) {
     uvhttp_access_log_stats_t stats = {0};
     if (access_log.run) (void)uvhttp_access_log_stats(access_log, &stats);
-    access_log_complete = !sim_failing && stats.dropped == 0;
+    access_log_dropped = stats.dropped;
+    access_log_complete = !sim_failing && stats.dropped == 0 && sim_access_log_is_good();
+    if (sim_access_log_is_file && stats.lines > sim_access_log_lines())
+        sim_fail("%llu lines of the access log count as written, and %llu have come", (unsigned long long)stats.lines,
+                 (unsigned long long)sim_access_log_lines());
     sim_limiter_check_end();
     sim_topics_check_end(server);
     sim_gateway_check_end();

@@ -95,6 +95,8 @@ bool sim_server_has_looked(const sim_conn_t *conn, uint64_t size);
 bool sim_fd_ready(int fd);
 /* The next moment at which a descriptor becomes ready by itself. */
 uint64_t sim_kernel_next_ns(void);
+/* Nobody can run before next_ns: is a connection waiting for nothing? */
+void sim_kernel_check_idle(uint64_t next_ns);
 /* Descriptors of the server that are open. */
 uint32_t sim_open_descriptors(void);
 
@@ -154,10 +156,33 @@ const char *sim_files_root(void);
 
 void sim_access_log_reset(void);
 void sim_access_log_write(const char *lines, size_t size, void *user);
+#define SIM_ACCESS_LOG "/sim/access.log" /* a path of the simulation's */
+void sim_access_log_take(const char *line, const char *end);
+/* Whole ones of the file; and whether nothing there fails or waits. outputs.c. */
+uint64_t sim_access_log_lines(void);
+bool sim_access_log_is_good(void);
+/* What lines say of requests that are missing. */
+uint64_t sim_access_log_dropped(void);
 /* A client has this response whole. */
 void sim_access_log_expect(uint32_t tag, int status);
 /* complete: none was dropped. */
 void sim_access_log_check(bool complete);
+
+/* --- outputs.c: what lines are written to; log.c: the log --- */
+
+extern bool sim_logged; /* it goes to a standard error of the simulation */
+void sim_outputs_reset(uint64_t seed);
+void sim_standard_error_relieve(void);
+bool sim_standard_error_is_good(void);
+uint64_t sim_standard_error_lines(uint64_t *bytes);
+
+void sim_log_reset(uint64_t seed);
+/* A handler logs. */
+void sim_log_lines(void);
+void sim_log_server_runs(bool runs);
+void sim_log_check_writer(void);
+void sim_log_take(const char *line, const char *end);
+void sim_log_end(void);
 
 /* --- server.c: the server that is tested --- */
 
@@ -176,6 +201,7 @@ int sim_server_listen(struct uvhttp_server *server);
 /* Of the seed, known before there is a server. */
 void sim_server_plan(uint64_t seed);
 extern bool sim_tls_listens, sim_proxy_listens, sim_access_logged;
+extern bool sim_access_log_is_file; /* else a function of the application's gets its lines */
 /* What the server may take ahead of its use, of a connection and of a stream of HTTP/2. */
 extern uint32_t sim_h2_connection_window, sim_h2_stream_window;
 extern bool sim_wall_jumps;          /* somebody sets the clock while the server runs */
@@ -183,6 +209,7 @@ extern bool sim_threads_are_patient; /* a request waits for one as long as it ta
 extern bool sim_places_are_few;      /* fewer than clients: idle connections are evicted */
 /* One seed in so many has hundreds or thousands of clients, which are lighter than those of the others. */
 #define SIM_CROWD_EVERY 1000u
+extern uint32_t sim_places;      /* max_connections */
 extern uint32_t sim_crowd;       /* so many clients; 0: no crowd */
 extern uint32_t sim_streams_max; /* connections that the server has descriptors for; 0: enough */
 

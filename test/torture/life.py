@@ -8,6 +8,7 @@ import subprocess
 import time
 
 from clients import Fault
+from readers import activated
 from scenarios import NAMES
 
 import harness
@@ -144,5 +145,5 @@ def stop_in_upgrade(run):
 
 
 LIFE = {"start": started, "stop": stopped, "service_start": service_started, "service_stop": service_stopped,
-        "upgrade": upgraded, "stop_in_upgrade": stop_in_upgrade}  # fmt: skip
-AT_START = {started, service_started}
+        "upgrade": upgraded, "stop_in_upgrade": stop_in_upgrade, "activated": activated}  # fmt: skip
+AT_START = {started, service_started, activated}

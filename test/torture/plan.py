@@ -15,7 +15,8 @@ ENDS_BACKEND = {("io_uring_enter", "EBADR")}  # docs/internals/system_calls.md
 NEEDS = {
     "asks_others": ("upstream",), "rate_limit": ("redis",), "access_log": ("log",), "admin": ("service",), "traces": ("collector",),
     "service_start": ("service", "nobody", "collector", "log"), "service_stop": ("service", "nobody", "collector"),
-    "upgrade": ("service",), "stop_in_upgrade": ("service",),
+    "upgrade": ("service",), "stop_in_upgrade": ("service",), "access_log_pipe": ("access pipe",), "log_pipe": ("log pipe",),
+    "activated": ("listener",),
 }  # fmt: skip
 FAULTS_MAX = 12  # of a scenario
 FAILED_MIN, CALLS_MIN = 6, 4  # of a scenario, however little time there is

@@ -6,6 +6,7 @@ import os
 import time
 
 from clients import SEEDS, Client, Client2, Fault, WebSocket, pattern
+from readers import access_log_pipe, log_pipe
 
 import wire
 
@@ -274,5 +275,6 @@ def tls_streams(run):
 
 
 SCENARIOS = [keep_alive, bodies, large, files, tls, tls_files, websocket, tls_websocket, topics, streams, tls_streams, workers, uploads, coroutines,
-             deferred, asks_others, rate_limit, access_log, gone, admin, traces, log_lines]  # fmt: skip
+             deferred, asks_others, rate_limit, access_log, gone, admin, traces, log_lines, access_log_pipe,
+             log_pipe]  # fmt: skip
 NAMES = {one.__name__: one for one in SCENARIOS}

@@ -3,13 +3,16 @@ import contextlib
 import os
 import pathlib
 import re
+import socket
 import ssl
 import subprocess
+import sys
 import time
 
 import clients
 import collector
 import harness
+import readers
 import scenarios
 import wire
 from control import Control
@@ -26,13 +29,15 @@ SETTLE_SECONDS = 0.3
 END_SECONDS = 20
 SPAN_SECONDS = 30
 LOG_LINE = re.compile(r"\S+ \S+ .*\bpattern: line [0-4] of 5 for \d+")
+LOG_LINE_OR_REPORT = r"\S+ \S+ .*\bpattern: line [0-4] of 5 for \d+|\S+ (?:WARN |ERROR) .*|uvhttp .* listening on .*|(?:uvhttp|pattern_server): .*"
 TIMER = "anon_inode:[timerfd]"
 LINE = re.compile(r'(127\.\d+\.\d+\.\d+|unknown) - - \[[^]]+\] "(GET /\S* HTTP/1\.1|-|uvhttp: \d+ requests dropped here)" \d+ (\d+|-)')
 
 
 class Torture:
-    """What scenarios call `run`. needs: "redis", "log", "upstream", "collector", "service" and "nobody" (a service that drops its
-    privileges), for scenarios that want more than the server."""
+    """What scenarios call `run`. needs: "redis", "log", "upstream", "collector", "service", "nobody" (a service that drops its
+    privileges), "access pipe" and "log pipe" (lines go to a pipe) and "listener" (which it inherits), for scenarios that want more than
+    the server."""
 
     def __init__(self, directory, backend, needs=()):
         self.directory, self.backend, self.needs = pathlib.Path(directory), backend, needs
@@ -47,6 +52,8 @@ class Torture:
         self.collector = self.around.enter_context(collector.collector()) if "collector" in needs else None
         self.service = self.around.enter_context(contextlib.closing(Service(directory))) if "service" in needs else None
         self.log = self.directory / "access.log"
+        self.pipe = self.around.enter_context(contextlib.closing(self.make_pipe())) if needs and needs[0].endswith(" pipe") else None
+        self.listener = self.around.enter_context(socket.create_server((harness.HOST, 0))) if "listener" in needs else None
         self.uploads = self.folder("uploads")
         self.static = self.folder("static")
         self.folder("spool")
@@ -57,6 +64,9 @@ class Torture:
         self.context2 = ssl.create_default_context()
         self.context2.check_hostname, self.context2.verify_mode = False, ssl.CERT_NONE
         self.context2.set_alpn_protocols(["h2"])
+
+    def make_pipe(self):
+        return readers.Pipe(self.directory / "pipe", LINE.pattern if "access pipe" in self.needs else LOG_LINE_OR_REPORT)
 
     def folder(self, name):
         path = self.directory / name
@@ -93,7 +103,10 @@ class Torture:
             self.service.control = self.control.path
             settings |= self.service.settings("nobody" in self.needs)
             environment |= self.service.environment()
-        command = [self.program, "--listen", text % self.address, "--tls-listen", text % self.tls_address, "--directory", self.static]
+        if self.listener:
+            self.address = self.listener.getsockname()
+        listen = "systemd" if self.listener else text % self.address
+        command = [self.program, "--listen", listen, "--tls-listen", text % self.tls_address, "--directory", self.static]
         command += ["--uploads", self.uploads] + (["--service", "on"] if self.service else [])
         for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
@@ -102,6 +115,12 @@ class Torture:
             command += ["--redis", self.redis.address]
         if "log" in self.needs:
             command += ["--access-log", self.log]
+        if "access pipe" in self.needs:
+            command += ["--access-log", self.pipe.path]
+        if "log pipe" in self.needs:
+            command = ["sh", "-c", 'exec "$@" 2> "$0"', self.pipe.path, *command]
+        if self.listener:
+            command = [sys.executable, "-c", readers.ACTIVATE, self.listener.fileno(), *command]
         if "upstream" in self.needs:
             command += ["--upstream", text % self.start_upstream()]
         return command, environment
@@ -114,7 +133,9 @@ class Torture:
         return self.upstream.address
 
     def launch(self, command, environment):
-        self.server = harness.Server(command, self.address, self.directory / f"server-{self.starts}.err", environment)
+        options = {"pass_fds": [self.listener.fileno()]} if self.listener else {}
+        path = self.directory / f"server-{self.starts}.err"
+        self.server = harness.Server(command, self.address, path, environment, "log pipe" not in self.needs, **options)
         return self.server
 
     def start(self):
@@ -236,6 +257,8 @@ class Torture:
             raise clients.Fault(f"exit status {status}: {self.server.stderr()[-2000:]}")
         if "log" in self.needs:
             self.look_at_log()
+        if self.pipe:
+            self.pipe.check()
         if self.control["live"]:
             raise clients.Fault(f"{self.control['live']} blocks of memory are left, {self.control['live_bytes']} bytes")
         return status
@@ -266,6 +289,7 @@ class Torture:
 
     def look_at_lines(self):
         """Each is written whole, or counted as lost in a later line."""
+        self.control.relieve()  # nothing fails now: the scenario waits for its lines
         scenarios.log_lines(self)
         written, lost = self.lines()
         wrong = [line for line in written if not LOG_LINE.fullmatch(line)]

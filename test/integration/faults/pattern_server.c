@@ -9,6 +9,7 @@
  * that echoes, /counters is as in http_test_server, pattern_routes.c has the others. --tls-listen: the same, encrypted,
  * with a certificate for development. --service on: uvhttp_service_init.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,6 +186,7 @@ int main(int argc, char **argv) {
     int status = run(&arguments, tls);
     if (status != UVHTTP_OK) {
         const char *message = uvhttp_server_error_text(the_server);
+        signal(SIGPIPE, SIG_IGN); /* for its own line: those of the library raise none */
         fprintf(stderr, "pattern_server: %s\n", message ? message : uvhttp_error_message(status));
     }
     uvhttp_server_free(the_server);

@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -227,6 +228,34 @@ static void test_a_full_disk_is_counted_and_reported_later(void **state) {
     free(text);
 }
 
+static void limit_file(rlim_t size) {
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){.rlim_cur = size, .rlim_max = RLIM_INFINITY}), 0);
+}
+
+/* The disk is full in the middle of the report of what was lost: the rest of it follows, and it counts once. */
+static void test_a_report_that_is_begun_is_not_repeated(void **state) {
+    (void)state;
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    signal(SIGXFSZ, SIG_IGN);
+    dup2(fileno(file), STDERR_FILENO);
+    limit_file(0);
+    log_many(0, 1);
+    limit_file(40);
+    log_many(1, 1);
+    assert_int_equal(lseek(fileno(file), 0, SEEK_END), 40);
+    limit_file(RLIM_INFINITY);
+    assert_int_equal(stats_since().failed, 2);
+    log_many(2, 1);
+    char text[4096] = "";
+    assert_true(pread(fileno(file), text, sizeof text - 1, 0) > 0);
+    unsigned reported;
+    assert_int_equal(count_in_order(text, &reported), 1);
+    assert_int_equal(reported, 2);
+    assert_int_equal(stats_since().lines, 3); /* two reports */
+    fclose(file);
+}
+
 /* Someone else has made the terminal non-blocking: EAGAIN. */
 static void test_a_descriptor_that_does_not_block_loses_nothing(void **state) {
     (void)state;
@@ -435,6 +464,7 @@ int main(int argc, char **argv) {
         IN_PIPE(test_a_closed_pipe_is_counted_and_reported_later),
         IN_PIPE(test_a_closed_pipe_does_not_end_the_program),
         IN_PIPE(test_a_full_disk_is_counted_and_reported_later),
+        IN_PIPE(test_a_report_that_is_begun_is_not_repeated),
         IN_PIPE(test_a_descriptor_that_does_not_block_loses_nothing),
         IN_PIPE(test_the_end_of_a_server_waits_for_a_reader_only_for_a_while),
         IN_PIPE(test_a_file_gets_every_line),
