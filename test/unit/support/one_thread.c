@@ -48,7 +48,7 @@ static void iterate(one_thread_t *it) {
 }
 
 /* Runs the loop; then waits until it has something to do, or the client has. */
-static void run_loop(one_thread_t *it, int fd, short events) {
+void one_thread_run(one_thread_t *it, int fd, short events) {
     iterate(it);
     int wait_ms = uv_backend_timeout(&it->loop);
     if (wait_ms < 0 || wait_ms > POLL_MS_MAX) wait_ms = POLL_MS_MAX;
@@ -83,7 +83,7 @@ size_t one_thread_exchange(one_thread_t *it, int fd, const void *data, size_t si
         if (is_over(got)) return received;
         if (got > 0) received += (size_t)got;
         if (sent == size && enough && enough(text, received)) return received;
-        if (got < 0) run_loop(it, fd, sent < size ? POLLIN | POLLOUT : POLLIN);
+        if (got < 0) one_thread_run(it, fd, sent < size ? POLLIN | POLLOUT : POLLIN);
     }
 }
 
@@ -113,7 +113,7 @@ static void judge_body(const one_thread_t *it, const one_request_t *request, con
     if (!right) fail_msg("%.60s: %.*s", request->text, (int)(size < 100 ? size : 100), body);
 }
 
-static void judge(one_thread_t *it, const one_request_t *request, const char *text, size_t size) {
+void one_thread_judge(one_thread_t *it, const one_request_t *request, const char *text, size_t size) {
     int status = status_of(text, size);
     if (is_strict(it)) assert_int_equal(status, request->status);
     if (size == 0) return; /* the connection was closed */
@@ -138,7 +138,7 @@ void one_thread_ask(one_thread_t *it, const one_request_t *request) {
     }
     char *text = malloc(TEXT_MAX);
     size_t size = one_thread_exchange(it, fd, request->text, strlen(request->text), NULL, text, TEXT_MAX);
-    judge(it, request, text, size);
+    one_thread_judge(it, request, text, size);
     free(text);
     one_thread_close(it, fd);
 }
@@ -156,7 +156,9 @@ static int start(one_thread_t *it) {
     it->set_up(it->server);
     uvhttp_server_on_stopped(it->server, on_stopped, &it->stopped);
     int status = uvhttp_server_attach(it->server, &it->loop);
-    return status == UVHTTP_OK ? uvhttp_server_listen(it->server, "127.0.0.1:0", &it->port) : status;
+    if (status != UVHTTP_OK) return status;
+    return it->tls ? uvhttp_server_listen_tls(it->server, "127.0.0.1:0", it->tls, &it->port)
+                   : uvhttp_server_listen(it->server, "127.0.0.1:0", &it->port);
 }
 
 static void run_until_stopped(one_thread_t *it) {
@@ -164,7 +166,7 @@ static void run_until_stopped(one_thread_t *it) {
     uvhttp_server_stop(it->server);
     while (!it->stopped) {
         if (clock_ms() > end_ms) fail_msg("the server does not stop");
-        run_loop(it, -1, 0);
+        one_thread_run(it, -1, 0);
         one_thread_is_client = false;
     }
 }

@@ -15,6 +15,7 @@
 
 typedef struct one_thread {
     uvhttp_server_config_t config; /* a test may change it before one_thread_serve */
+    uvhttp_tls_t *tls;             /* NULL: it listens without */
     void (*set_up)(uvhttp_server_t *server);
     void (*speak)(struct one_thread *it); /* the client */
     bool (*may_fail)(void);               /* whether something was made to fail in this life; NULL: nothing */
@@ -52,6 +53,10 @@ int one_thread_connect(const one_thread_t *it);
 size_t one_thread_exchange(one_thread_t *it, int fd, const void *data, size_t size,
                            bool (*enough)(const char *text, size_t size), char *text, size_t text_max);
 void one_thread_close(one_thread_t *it, int fd);
+/* For clients that do more: the loop runs, until it has nothing to do, or `fd` is ready. */
+void one_thread_run(one_thread_t *it, int fd, short events);
+/* Whether what came is as one_thread_ask wants it. */
+void one_thread_judge(one_thread_t *it, const one_request_t *request, const char *text, size_t size);
 
 /* RUN_IN_ONE_THREAD(test_one, test_two): on each backend, whose uvhttp_engine_t *state points to. */
 #define RUN_IN_ONE_THREAD(...) RUN_GROUP(one_thread_backends, __VA_ARGS__)
