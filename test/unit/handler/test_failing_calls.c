@@ -13,7 +13,6 @@
 
 #include "support/failing_allocator.h"
 #include "support/failing_calls.h"
-#include "support/one_thread.h"
 #include "support/process.h"
 
 #define LARGE 70000
@@ -102,46 +101,29 @@ static void speak(one_thread_t *it) {
 
 static const failing_call_t calls[] = {
     {FAIL_openat2, {ENOENT, EACCES, EMFILE, EIO}},
-    {FAIL_openat2, {ENOSYS, ELOOP, EAGAIN, ENOMEM}},
-    {FAIL_openat, {EMFILE, EACCES, EIO}},
-    {FAIL_open, {EMFILE, EACCES}},
-    {FAIL_fstat, {EIO, ENOMEM}},
-    {FAIL_fstatat, {ENOENT, EIO}},
+    {FAIL_openat, {EMFILE}},
+    {FAIL_open, {EACCES}},
+    {FAIL_fstat, {EIO}},
+    {FAIL_fstatat, {EIO}},
     {FAIL_fdopendir, {ENOMEM}},
     {FAIL_pread, {EIO, EINTR, FAIL_SHORT}},
-    {FAIL_preadv, {EIO, EINTR}},
-    {FAIL_preadv2, {EAGAIN, EIO, EOPNOTSUPP}},
-    {FAIL_sendfile, {EAGAIN, EIO, EINVAL, FAIL_SHORT}},
+    {FAIL_preadv, {EIO}},
+    {FAIL_preadv2, {EAGAIN, EOPNOTSUPP}},
+    {FAIL_sendfile, {EAGAIN, EIO, FAIL_SHORT}},
     {FAIL_cachestat, {ENOSYS}},
     {FAIL_posix_fadvise, {EINVAL}},
-    {FAIL_mmap, {ENOMEM}},
     {FAIL_pthread_create, {EAGAIN}},
-    {FAIL_close, {EIO}},
 };
 
-static void init(one_thread_t *it, void **state, bool (*may_fail)(void)) {
-    one_thread_init(it, *(uvhttp_engine_t *)*state);
-    it->set_up = set_up;
-    it->speak = speak;
-    one_thread_serve(it); /* what is made once and stays */
-    assert_int_equal(it->complete, REQUESTS);
-    it->may_fail = may_fail;
-}
+static const failing_life_t life = {
+    .set_up = set_up, .speak = speak, .complete = REQUESTS, .calls = calls, .call_count = sizeof calls / sizeof *calls};
 
 static void test_each_system_call_may_fail(void **state) {
-    one_thread_t it;
-    init(&it, state, test_call_failed);
-    size_t count = test_calls_each_failure(calls, sizeof calls / sizeof *calls, one_thread_serve, &it);
-    print_message("%zu calls failed\n", count);
-    assert_true(count > 50);
+    fail_each_call_of(&life, state, 50);
 }
 
 static void test_each_allocation_may_fail(void **state) {
-    one_thread_t it;
-    init(&it, state, test_allocator_failed);
-    size_t count = test_allocator_each_failure(one_thread_serve, &it);
-    print_message("%zu allocations failed\n", count);
-    assert_true(count > 50);
+    fail_each_allocation_of(&life, state, 50);
 }
 
 int main(void) {

@@ -12,7 +12,6 @@
 
 #include "support/failing_allocator.h"
 #include "support/failing_calls.h"
-#include "support/one_thread.h"
 #include "support/process.h"
 
 #define LONG 3000
@@ -199,29 +198,15 @@ static const failing_call_t calls[] = {
     {FAIL_sqe_send, {EAGAIN, EPIPE}},
 };
 
-static void init(one_thread_t *it, void **state, bool (*failed)(void)) {
-    one_thread_init(it, *(uvhttp_engine_t *)*state);
-    it->set_up = set_up;
-    it->speak = speak;
-    one_thread_serve(it); /* what is made once and stays */
-    assert_int_equal(it->complete, 6);
-    it->may_fail = failed;
-}
+static const failing_life_t life = {
+    .set_up = set_up, .speak = speak, .complete = 6, .calls = calls, .call_count = sizeof calls / sizeof *calls};
 
 static void test_each_system_call_may_fail(void **state) {
-    one_thread_t it;
-    init(&it, state, test_call_failed);
-    size_t count = test_calls_each_failure(calls, sizeof calls / sizeof *calls, one_thread_serve, &it);
-    print_message("%zu calls failed\n", count);
-    assert_true(count > 20);
+    fail_each_call_of(&life, state, 20);
 }
 
 static void test_each_allocation_may_fail(void **state) {
-    one_thread_t it;
-    init(&it, state, test_allocator_failed);
-    size_t count = test_allocator_each_failure(one_thread_serve, &it);
-    print_message("%zu allocations failed\n", count);
-    assert_true(count > 50);
+    fail_each_allocation_of(&life, state, 50);
 }
 
 int main(void) {

@@ -8,7 +8,7 @@
 
 #include "support/failing_allocator.h"
 #include "support/failing_calls.h"
-#include "support/one_thread.h"
+#include "support/may_fail.h"
 
 #define LARGE 60000
 
@@ -16,37 +16,17 @@ static char large[LARGE + 1];
 
 /* --- what the server does --- */
 
-static void greet(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    (void)user;
-    uvhttp_str_t name = uvhttp_request_param(req, "name");
-    (void)uvhttp_response_send(res, 200, "text/plain", name.data, name.size);
-}
-
-static void echo(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    (void)user;
-    uvhttp_str_t body = uvhttp_request_body(req);
-    (void)uvhttp_response_send(res, 200, "text/plain", body.data, body.size);
-}
-
 static void send_large(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     (void)uvhttp_response_send_ref(res, 200, "text/plain", large, LARGE, NULL, NULL);
 }
 
-static void later(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    (void)req, (void)user;
-    uvhttp_deferred_t *deferred = uvhttp_response_defer(res);
-    if (!deferred) return;
-    (void)uvhttp_deferred_text(deferred, 200, "later");
-    uvhttp_deferred_release(deferred);
-}
-
 static void set_up(uvhttp_server_t *server) {
-    (void)uvhttp_get(server, "/greet/:name", greet, NULL);
-    (void)uvhttp_post(server, "/echo", echo, NULL);
+    (void)uvhttp_get(server, "/greet/:name", may_fail_greet, NULL);
+    (void)uvhttp_post(server, "/echo", may_fail_echo, NULL);
     (void)uvhttp_get(server, "/large", send_large, NULL);
-    (void)uvhttp_get(server, "/later", later, NULL);
-    (void)uvhttp_route(server, UVHTTP_GET, "/worker/:name", greet, NULL, UVHTTP_EXEC_WORKER);
+    (void)uvhttp_get(server, "/later", may_fail_later, NULL);
+    (void)uvhttp_route(server, UVHTTP_GET, "/worker/:name", may_fail_greet, NULL, UVHTTP_EXEC_WORKER);
 }
 
 /* --- what the client asks --- */
@@ -74,14 +54,6 @@ static const failing_call_t calls[] = {
     {FAIL_sendmsg, {EAGAIN, EINTR, EPIPE}},
     {FAIL_close, {EIO, EINTR}},
     {FAIL_shutdown, {ENOTCONN}},
-    {FAIL_socket, {EMFILE, EAFNOSUPPORT}},
-    {FAIL_bind, {EADDRINUSE, EACCES}},
-    {FAIL_listen, {EADDRINUSE}},
-    {FAIL_setsockopt, {ENOPROTOOPT}},
-    {FAIL_getsockopt, {ENOPROTOOPT}},
-    {FAIL_getsockname, {ENOBUFS}},
-    {FAIL_fcntl, {EMFILE}},
-    {FAIL_ioctl, {ENOTTY}},
     {FAIL_eventfd, {EMFILE}},
     {FAIL_mmap, {ENOMEM}},
     {FAIL_getrandom, {EAGAIN}},
@@ -97,29 +69,15 @@ static const failing_call_t calls[] = {
     {FAIL_sqe_poll, {ENOMEM, EINTR}},
 };
 
+static const failing_life_t life = {
+    .set_up = set_up, .speak = speak, .complete = 5, .calls = calls, .call_count = sizeof calls / sizeof *calls};
+
 static void test_each_system_call_may_fail(void **state) {
-    one_thread_t it;
-    one_thread_init(&it, *(uvhttp_engine_t *)*state);
-    it.set_up = set_up;
-    it.speak = speak;
-    one_thread_serve(&it); /* what is made once and stays */
-    assert_int_equal(it.complete, 5);
-    it.may_fail = test_call_failed;
-    size_t count = test_calls_each_failure(calls, sizeof calls / sizeof *calls, one_thread_serve, &it);
-    print_message("%zu calls failed\n", count);
-    assert_true(count > 50);
+    fail_each_call_of(&life, state, 50);
 }
 
 static void test_each_allocation_may_fail(void **state) {
-    one_thread_t it;
-    one_thread_init(&it, *(uvhttp_engine_t *)*state);
-    it.set_up = set_up;
-    it.speak = speak;
-    one_thread_serve(&it);
-    it.may_fail = test_allocator_failed;
-    size_t count = test_allocator_each_failure(one_thread_serve, &it);
-    print_message("%zu allocations failed\n", count);
-    assert_true(count > 20);
+    fail_each_allocation_of(&life, state, 20);
 }
 
 int main(void) {

@@ -5,7 +5,6 @@
 #include <cmocka.h>
 
 #include "support/failing_allocator.h"
-#include "support/one_thread.h"
 #include "support/process.h"
 
 #define ATTEMPTS_MAX 400 /* of a call with an error: more would be a loop without end */
@@ -71,4 +70,30 @@ size_t test_calls_each_failure(const failing_call_t *calls, size_t count, void (
         for (size_t j = 0; j < 4 && calls[i].errors[j] != 0; j++)
             sum += each_of(calls[i].call, calls[i].errors[j], attempt, user);
     return sum;
+}
+
+static one_thread_t live_once(const failing_life_t *life, void **state, bool (*may_fail)(void)) {
+    one_thread_t it;
+    one_thread_init(&it, *(uvhttp_engine_t *)*state);
+    it.set_up = life->set_up;
+    it.speak = life->speak;
+    it.tls = life->tls;
+    one_thread_serve(&it); /* what is made once and stays */
+    assert_int_equal(it.complete, life->complete);
+    it.may_fail = may_fail;
+    return it;
+}
+
+void fail_each_call_of(const failing_life_t *life, void **state, size_t least) {
+    one_thread_t it = live_once(life, state, test_call_failed);
+    size_t count = test_calls_each_failure(life->calls, life->call_count, one_thread_serve, &it);
+    print_message("%zu calls failed\n", count);
+    assert_true(count >= least);
+}
+
+void fail_each_allocation_of(const failing_life_t *life, void **state, size_t least) {
+    one_thread_t it = live_once(life, state, test_allocator_failed);
+    size_t count = test_allocator_each_failure(one_thread_serve, &it);
+    print_message("%zu allocations failed\n", count);
+    assert_true(count >= least);
 }

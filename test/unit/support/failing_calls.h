@@ -3,10 +3,8 @@
 #ifndef UVHTTP_TEST_UNIT_SUPPORT_FAILING_CALLS_H
 #define UVHTTP_TEST_UNIT_SUPPORT_FAILING_CALLS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "fail_calls.h"
+#include "support/one_thread.h"
 
 /* The n-th call from now on (1: the next) fails with `error`, and only that one; 0: none. */
 void test_call_fail_at(int call, int error, size_t n);
@@ -23,5 +21,21 @@ typedef struct failing_call {
  * failed, with each of its errors. Asserts each time that no descriptor, and no memory of ours is out. Returns how many
  * calls failed. */
 size_t test_calls_each_failure(const failing_call_t *calls, size_t count, void (*attempt)(void *user), void *user);
+
+/* --- lives of a server (one_thread.h) --- */
+
+typedef struct failing_life {
+    void (*set_up)(uvhttp_server_t *server);
+    void (*speak)(one_thread_t *it);
+    size_t complete; /* responses of a life in which nothing fails */
+    const failing_call_t *calls;
+    size_t call_count;
+    uvhttp_tls_t *tls;
+} failing_life_t;
+
+/* For tests of RUN_IN_ONE_THREAD: one life as it should be, then one for each call, or for each allocation, that fails.
+ * Asserts that at least so many of them failed. */
+void fail_each_call_of(const failing_life_t *life, void **state, size_t least);
+void fail_each_allocation_of(const failing_life_t *life, void **state, size_t least);
 
 #endif

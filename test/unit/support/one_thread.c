@@ -40,10 +40,10 @@ static bool is_strict(const one_thread_t *it) {
 
 /* --- the loop and the client in turn --- */
 
-/* An iteration sends what the one before it has queued. */
+/* Accepts, reads, and sends what a response has queued. */
 static void iterate(one_thread_t *it) {
     one_thread_is_client = false;
-    for (int i = 0; i < 2; i++) uv_run(&it->loop, UV_RUN_NOWAIT);
+    for (int i = 0; i < 3; i++) uv_run(&it->loop, UV_RUN_NOWAIT);
     one_thread_is_client = true;
 }
 

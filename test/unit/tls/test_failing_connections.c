@@ -16,7 +16,6 @@
 
 #include "support/failing_allocator.h"
 #include "support/failing_calls.h"
-#include "support/one_thread.h"
 #include "support/process.h"
 
 #define LARGE 100000
@@ -123,32 +122,15 @@ static const failing_call_t calls[] = {
     {FAIL_sqe_sendmsg, {EAGAIN, EPIPE}},
 };
 
-static uvhttp_tls_t *tls;
-
-static void init(one_thread_t *it, void **state, bool (*may_fail)(void)) {
-    one_thread_init(it, *(uvhttp_engine_t *)*state);
-    it->set_up = set_up;
-    it->speak = speak;
-    it->tls = tls;
-    one_thread_serve(it); /* what is made once and stays */
-    assert_int_equal(it->complete, 5);
-    it->may_fail = may_fail;
-}
+static failing_life_t life = {
+    .set_up = set_up, .speak = speak, .complete = 5, .calls = calls, .call_count = sizeof calls / sizeof *calls};
 
 static void test_each_system_call_may_fail(void **state) {
-    one_thread_t it;
-    init(&it, state, test_call_failed);
-    size_t count = test_calls_each_failure(calls, sizeof calls / sizeof *calls, one_thread_serve, &it);
-    print_message("%zu calls failed\n", count);
-    assert_true(count > 20);
+    fail_each_call_of(&life, state, 20);
 }
 
 static void test_each_allocation_may_fail(void **state) {
-    one_thread_t it;
-    init(&it, state, test_allocator_failed);
-    size_t count = test_allocator_each_failure(one_thread_serve, &it);
-    print_message("%zu allocations failed\n", count);
-    assert_true(count > 20);
+    fail_each_allocation_of(&life, state, 20);
 }
 
 int main(void) {
@@ -156,8 +138,8 @@ int main(void) {
     test_allocator_install();
     signal(SIGPIPE, SIG_IGN); /* the client writes to what the server has closed */
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
-    tls = uvhttp_tls_development(NULL);
+    life.tls = uvhttp_tls_development(NULL);
     int failed = RUN_IN_ONE_THREAD(test_each_system_call_may_fail, test_each_allocation_may_fail);
-    uvhttp_tls_release(tls);
+    uvhttp_tls_release(life.tls);
     return failed;
 }
