@@ -53,7 +53,6 @@ static const failing_call_t calls[] = {
     {FAIL_send, {EAGAIN, EINTR, EPIPE, FAIL_SHORT}},
     {FAIL_sendmsg, {EAGAIN, EINTR, EPIPE}},
     {FAIL_close, {EIO, EINTR}},
-    {FAIL_shutdown, {ENOTCONN}},
     {FAIL_eventfd, {EMFILE}},
     {FAIL_mmap, {ENOMEM}},
     {FAIL_getrandom, {EAGAIN}},

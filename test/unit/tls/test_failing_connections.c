@@ -113,7 +113,6 @@ static const failing_call_t calls[] = {
     {FAIL_recv, {EAGAIN, EINTR, ECONNREFUSED}},
     {FAIL_send, {EAGAIN, EINTR, EPIPE, FAIL_SHORT}},
     {FAIL_sendmsg, {EAGAIN, EINTR, EPIPE}},
-    {FAIL_shutdown, {ENOTCONN}},
     {FAIL_setsockopt, {ENOPROTOOPT}},
     {FAIL_getrandom, {EAGAIN}},
     {FAIL_io_uring_enter, {EAGAIN, FAIL_PARTIAL}},
