@@ -23,15 +23,50 @@ if(UVHTTP_TLS STREQUAL "mbedtls") # the tests' client is OpenSSL, whatever the s
   target_link_libraries(uvhttp_unit_test INTERFACE PkgConfig::UVHTTP_PC_OPENSSL)
 endif()
 
+# System calls that tests let fail: the linker puts those of fail_wrap.c and fail_ring.c in their place. With link-time optimisation it
+# sees the calls too late.
+set(UVHTTP_FAILING_CALLS OFF)
+if(BUILD_WITH_FORMS AND BUILD_WITH_MIDDLEWARE AND BUILD_WITH_STATIC AND NOT UVHTTP_LTO)
+  set(UVHTTP_FAILING_CALLS ON)
+  set(failing_calls
+    accept4 bind clock_gettime close connect epoll_create1 epoll_ctl epoll_wait eventfd fcntl64 fdopendir flock fstat64 fstatat64
+    ftruncate64 getaddrinfo getcwd getpeername getrandom getresgid getresuid getrlimit64 getsockname getsockopt initgroups ioctl
+    listen lstat64 madvise memfd_create mkostemp64 mmap64 mprotect open64 openat64 pidfd_open poll posix_fadvise64 posix_spawn
+    pread64 preadv64 preadv64v2 pthread_create pwrite64 read readlink recv recvmsg send sendfile64 sendmsg sendto setresgid setresuid
+    setrlimit64 setsockopt shutdown sigtimedwait socket socketpair stat64 syscall timerfd_create timerfd_settime unlink unlinkat
+    waitpid write)
+  add_library(uvhttp_failing_calls INTERFACE)
+  target_sources(uvhttp_failing_calls INTERFACE "${PROJECT_SOURCE_DIR}/test/integration/faults/fail_wrap.c")
+  target_include_directories(uvhttp_failing_calls INTERFACE test/integration/faults)
+  if(UVHTTP_HAVE_URING)
+    target_sources(uvhttp_failing_calls INTERFACE "${PROJECT_SOURCE_DIR}/test/integration/faults/fail_ring.c")
+    target_link_libraries(uvhttp_failing_calls INTERFACE PkgConfig::UVHTTP_PC_LIBURING)
+    list(APPEND failing_calls
+      io_uring_get_events io_uring_queue_init_params io_uring_register_buf_ring io_uring_register_eventfd
+      io_uring_register_ring_fd io_uring_submit io_uring_submit_and_get_events io_uring_submit_and_wait
+      io_uring_submit_and_wait_timeout)
+  endif()
+  foreach(call IN LISTS failing_calls)
+    target_link_options(uvhttp_failing_calls INTERFACE "LINKER:--wrap=${call}")
+  endforeach()
+endif()
+
 # An archive: a program gets the helpers that it names, and what they start by themselves (io_server.c).
 uvhttp_programs(support_sources test/unit/support/*.c)
+if(NOT UVHTTP_FAILING_CALLS)
+  list(FILTER support_sources EXCLUDE REGEX "/failing_calls\\.c$")
+endif()
 add_library(uvhttp_test_support STATIC ${support_sources})
 target_link_libraries(uvhttp_test_support PUBLIC uvhttp_unit_test)
+target_include_directories(uvhttp_test_support PUBLIC test/integration/faults)
 set_target_properties(uvhttp_test_support PROPERTIES ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test")
 
 uvhttp_programs(test_sources test/unit/*/test_*.c)
+if(NOT UVHTTP_FAILING_CALLS)
+  list(FILTER test_sources EXCLUDE REGEX "/test_failing_")
+endif()
 # ThreadSanitizer is slow, and has nothing to find in one thread (test_check_dev.py looks for others).
-set(UVHTTP_ONE_THREAD "^test/unit/(config|http1|http2|message|route|websocket)/|/test_exhaustive_|^test/unit/base/test_date")
+set(UVHTTP_ONE_THREAD "^test/unit/(config|http1|http2|message|route|websocket)/|/test_(exhaustive|failing)_|^test/unit/base/test_date")
 if("thread" IN_LIST UVHTTP_SANITIZERS)
   list(FILTER test_sources EXCLUDE REGEX "${UVHTTP_ONE_THREAD}")
 endif()
@@ -50,6 +85,10 @@ foreach(source IN LISTS test_sources)
     target_link_libraries(${target} PRIVATE uvhttp_load)
   elseif(CMAKE_MATCH_1 STREQUAL "http2")
     target_link_libraries(${target} PRIVATE PkgConfig::UVHTTP_PC_NGHTTP2)
+  endif()
+  string(FIND "${CMAKE_MATCH_2}" "failing_" at) # MATCHES would forget folder and topic
+  if(at EQUAL 0)
+    target_link_libraries(${target} PRIVATE uvhttp_failing_calls)
   endif()
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test/bin")
   add_test(NAME "${CMAKE_MATCH_1}/${CMAKE_MATCH_2}" COMMAND ${target} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
@@ -91,31 +130,12 @@ if(BUILD_WITH_STATIC AND BUILD_WITH_FORMS AND BUILD_WITH_MIDDLEWARE)
   set_target_properties(http_test_server without_io_uring static_test_server PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test/bin")
 endif()
-# What the tests of failing system calls start: a server whose calls can be failed, and a client that checks every byte. With
-# link-time optimisation the linker sees the calls too late to put others in their place.
-if(BUILD_WITH_FORMS AND BUILD_WITH_MIDDLEWARE AND BUILD_WITH_STATIC AND NOT UVHTTP_LTO)
-  set(failing_calls
-    accept4 bind clock_gettime close connect epoll_create1 epoll_ctl epoll_wait eventfd fcntl64 fdopendir flock fstat64 fstatat64
-    ftruncate64 getaddrinfo getcwd getpeername getrandom getresgid getresuid getrlimit64 getsockname getsockopt initgroups ioctl
-    listen lstat64 madvise memfd_create mkostemp64 mmap64 mprotect open64 openat64 pidfd_open poll posix_fadvise64 posix_spawn
-    pread64 preadv64 preadv64v2 pthread_create pwrite64 read readlink recv recvmsg send sendfile64 sendmsg sendto setresgid setresuid
-    setrlimit64 setsockopt shutdown sigtimedwait socket socketpair stat64 syscall timerfd_create timerfd_settime unlink unlinkat
-    waitpid write)
+# What the tests of failing system calls start: a server whose calls can be failed, and a client that checks every byte.
+if(UVHTTP_FAILING_CALLS)
   add_executable(pattern_server test/integration/faults/pattern_server.c test/integration/faults/pattern_routes.c
-    test/integration/faults/fail_calls.c test/integration/faults/fail_wrap.c test/unit/support/failing_allocator.c)
+    test/integration/faults/fail_calls.c test/unit/support/failing_allocator.c)
   target_include_directories(pattern_server PRIVATE test/unit)
-  target_link_libraries(pattern_server PRIVATE uvhttp_flags uvhttp_static PkgConfig::UVHTTP_PC_LIBUV Threads::Threads)
-  if(UVHTTP_HAVE_URING)
-    target_sources(pattern_server PRIVATE test/integration/faults/fail_ring.c)
-    target_link_libraries(pattern_server PRIVATE PkgConfig::UVHTTP_PC_LIBURING)
-    list(APPEND failing_calls
-      io_uring_get_events io_uring_queue_init_params io_uring_register_buf_ring io_uring_register_eventfd
-      io_uring_register_ring_fd io_uring_submit io_uring_submit_and_get_events io_uring_submit_and_wait
-      io_uring_submit_and_wait_timeout)
-  endif()
-  foreach(call IN LISTS failing_calls)
-    target_link_options(pattern_server PRIVATE "LINKER:--wrap=${call}")
-  endforeach()
+  target_link_libraries(pattern_server PRIVATE uvhttp_flags uvhttp_static uvhttp_failing_calls PkgConfig::UVHTTP_PC_LIBUV Threads::Threads)
   if(BUILD_WITH_WEBSOCKET)
     target_compile_definitions(pattern_server PRIVATE PATTERN_WEBSOCKET)
   endif()

@@ -45,9 +45,9 @@ UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_service_notify(const char *state);
  * NULL or "": the primary group of the user. If the process already has that user and group, nothing changes. After
  * uvhttp_service_init, uvhttp_server_run does this itself.
  *
- * Returns 0, UVHTTP_E_INVALID (neither is given), UVHTTP_E_CONFIG (no such user or group), UVHTTP_E_PERMISSION (not
- * allowed, or it could be reversed) or UVHTTP_E_NOMEM; `message` (`size` bytes, may be NULL) then has one line. After
- * UVHTTP_E_PERMISSION some of the changes may have been made: exit. */
+ * Returns 0, UVHTTP_E_INVALID (neither is given), UVHTTP_E_CONFIG (no such user or group, or the search for it failed),
+ * UVHTTP_E_PERMISSION (not allowed, or it could be reversed) or UVHTTP_E_NOMEM; `message` (`size` bytes, may be NULL)
+ * then has one line. After UVHTTP_E_PERMISSION some of the changes may have been made: exit. */
 UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_service_drop_privileges(const char *user, const char *group, char *message,
                                                                      size_t size);
 

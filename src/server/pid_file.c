@@ -57,8 +57,8 @@ bool uvhttp__pid_file_write(int fd) {
     return pwrite(fd, text, (size_t)size, 0) == size && ftruncate(fd, size) == 0;
 }
 
-/* While it is locked: another process that wants it finds it locked, or gone. */
+/* While it is locked: another process that wants it finds it locked, or gone. What cannot be removed is emptied. */
 void uvhttp__pid_file_remove(int fd, const char *path) {
-    if (look(fd, path) == 0 && unlink(path) != 0) (void)!ftruncate(fd, 0);
+    if (look(fd, path) != 0 || unlink(path) != 0) (void)!ftruncate(fd, 0);
     close(fd);
 }

@@ -41,14 +41,21 @@ static bool parse_id(const char *text, unsigned long *id) {
     return errno == 0 && *end == '\0' && *id < (uid_t)-1;
 }
 
+/* Whether the database could not be searched: others say that there is no such entry (getpwnam_r(3)). */
+static bool is_failure(int error) {
+    static const int failures[] = {EINTR, EIO, EMFILE, ENFILE, ENOMEM, ERANGE};
+    for (size_t i = 0; i < sizeof failures / sizeof *failures; i++)
+        if (error == failures[i]) return true;
+    return false;
+}
+
 static int find_user(identity_t *identity, const char *user) {
     struct passwd entry, *found = NULL;
     unsigned long id = 0;
     bool is_number = parse_id(user, &id);
-    if (is_number)
-        (void)getpwuid_r((uid_t)id, &entry, identity->buffer, ENTRY_SIZE, &found);
-    else
-        (void)getpwnam_r(user, &entry, identity->buffer, ENTRY_SIZE, &found);
+    int error = is_number ? getpwuid_r((uid_t)id, &entry, identity->buffer, ENTRY_SIZE, &found)
+                          : getpwnam_r(user, &entry, identity->buffer, ENTRY_SIZE, &found);
+    if (is_failure(error)) return fail(identity, UVHTTP_E_CONFIG, "user \"%.64s\": %s", user, strerrordesc_np(error));
     if (!found && !is_number) return fail(identity, UVHTTP_E_CONFIG, "user \"%.64s\" does not exist", user);
     identity->has_uid = true;
     identity->uid = found ? found->pw_uid : (uid_t)id;
@@ -65,7 +72,8 @@ static int find_group(identity_t *identity, const char *group) {
     struct group entry, *found = NULL;
     unsigned long id = 0;
     bool is_number = parse_id(group, &id);
-    if (!is_number) (void)getgrnam_r(group, &entry, identity->buffer, ENTRY_SIZE, &found);
+    int error = is_number ? 0 : getgrnam_r(group, &entry, identity->buffer, ENTRY_SIZE, &found);
+    if (is_failure(error)) return fail(identity, UVHTTP_E_CONFIG, "group \"%.64s\": %s", group, strerrordesc_np(error));
     if (!found && !is_number) return fail(identity, UVHTTP_E_CONFIG, "group \"%.64s\" does not exist", group);
     identity->has_gid = true;
     identity->gid = found ? found->gr_gid : (gid_t)id;

@@ -281,9 +281,11 @@ static int read_authorities(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_
 
 /* --- revocation lists --- */
 
-/* With a list that has expired nobody is trusted whom it could name: the log says so before clients do. */
+/* With a list that has expired nobody is trusted whom it could name: the log says so before clients do. A list may
+ * leave out when the next one comes (RFC 5280 section 5.1: nextUpdate is optional). */
 static int add_list(X509_STORE *store, X509_CRL *list, const char *name) {
-    if (X509_cmp_current_time(X509_CRL_get0_nextUpdate(list)) < 0)
+    const ASN1_TIME *until = X509_CRL_get0_nextUpdate(list);
+    if (until && X509_cmp_current_time(until) < 0)
         UVHTTP_LOG_WARN("tls: %s: the revocation list has expired: no certificate of its authority is accepted", name);
     return X509_STORE_add_crl(store, list) == 1 ? UVHTTP_OK : UVHTTP_E_NOMEM;
 }

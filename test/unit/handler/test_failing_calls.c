@@ -1,0 +1,137 @@
+/* A server of static files on each backend, as each system call and each allocation fails once: a file is sent right,
+ * or cut short; else there is an error or no response. Pages, precompressed variants, ranges, index files. */
+/* Needs: static. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "support/failing_allocator.h"
+#include "support/failing_calls.h"
+#include "support/process.h"
+
+#define LARGE 70000
+#define LONG_TEXT "a long text, of which there are shorter variants"
+
+static char folder[] = "/tmp/uvhttp_failing_XXXXXX";
+static char large[LARGE + 1];
+
+/* --- the folder --- */
+
+static void put(const char *name, const char *text, size_t size) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, size), (ssize_t)size);
+    close(fd);
+}
+
+static void put_text(const char *name, const char *text) {
+    put(name, text, strlen(text));
+}
+
+static void make_folder(const char *name) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_int_equal(mkdir(path, 0700), 0);
+}
+
+static void set_up_folder(void) {
+    assert_non_null(mkdtemp(folder));
+    put_text("small.txt", "small");
+    put("large.bin", large, LARGE);
+    put_text("text.js", LONG_TEXT);
+    put_text("text.js.gz", "shorter");
+    put_text("text.js.br", "shortest");
+    make_folder("index");
+    put_text("index/index.html", "index");
+    make_folder("page");
+    put_text("page/one", "1");
+    put_text("page/two10", "2");
+    put_text("page/two9", "3");
+    make_folder("page/sub");
+    put_text("app.html", "fallback");
+}
+
+/* --- the server and its client --- */
+
+static void set_up(uvhttp_server_t *server) {
+    const uvhttp_static_options_t options = {.list_directories = true, .fallback = "app.html", .helper_threads = 1};
+    (void)uvhttp_static(server, "/", folder, &options);
+    const uvhttp_static_options_t warm = {.no_symlinks = true, .warm_up = true, .helper_threads = 1};
+    (void)uvhttp_static(server, "/warm", folder, &warm);
+    const uvhttp_static_options_t read = {.no_sendfile = true, .helper_threads = 1};
+    (void)uvhttp_static(server, "/read", folder, &read);
+}
+
+#define CLOSE " HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+#define WITH(field) " HTTP/1.1\r\nHost: a\r\nConnection: close\r\n" field "\r\n\r\n"
+
+static const one_request_t requests[] = {
+    {"GET /small.txt" CLOSE, 200, "small", NULL},
+    {"GET /small.txt" WITH("Range: bytes=1-2"), 206, "ma", NULL},
+    {"GET /small.txt" WITH("Range: bytes=0-0,3-4"), 206, NULL, NULL},
+    {"GET /small.txt" WITH("If-None-Match: *"), 304, NULL, NULL},
+    {"HEAD /small.txt" CLOSE, 200, "", NULL},
+    {"GET /large.bin" CLOSE, 200, large, NULL},
+    {"GET /text.js" WITH("Accept-Encoding: gzip"), 200, "shorter", LONG_TEXT},
+    {"GET /text.js" WITH("Accept-Encoding: br"), 200, "shortest", LONG_TEXT},
+    {"GET /text.js" CLOSE, 200, LONG_TEXT, NULL},
+    {"GET /warm/index/" CLOSE, 200, "index", NULL},
+    {"GET /warm/index" CLOSE, 301, NULL, NULL},
+    {"GET /page/" CLOSE, 200, NULL, NULL},
+    {"GET /page/?sort=-size&filter=two" CLOSE, 200, NULL, NULL},
+    {"GET /route/of/the/page" CLOSE, 200, "fallback", NULL},
+    {"GET /missing.png" CLOSE, 404, NULL, NULL},
+    {"GET /warm/small.txt" CLOSE, 200, "small", NULL},
+    {"GET /warm/missing.txt" CLOSE, 404, NULL, NULL},
+    {"GET /read/large.bin" CLOSE, 200, large, NULL},
+};
+#define REQUESTS (sizeof requests / sizeof *requests)
+
+static void speak(one_thread_t *it) {
+    for (size_t i = 0; i < REQUESTS; i++) one_thread_ask(it, &requests[i]);
+}
+
+static const failing_call_t calls[] = {
+    {FAIL_openat2, {EACCES, EMFILE, EIO}},
+    {FAIL_openat, {EMFILE}},
+    {FAIL_open, {EACCES}},
+    {FAIL_fstat, {EIO}},
+    {FAIL_fstatat, {EIO}},
+    {FAIL_fdopendir, {ENOMEM}},
+    {FAIL_pread, {EIO, FAIL_SHORT}},
+    {FAIL_preadv, {EIO}},
+    {FAIL_preadv2, {EAGAIN, EOPNOTSUPP}},
+    {FAIL_sendfile, {EAGAIN, EIO}},
+    {FAIL_cachestat, {ENOSYS}},
+    {FAIL_posix_fadvise, {EINVAL}},
+    {FAIL_pthread_create, {EAGAIN}},
+};
+
+static const failing_life_t life = {
+    .set_up = set_up, .speak = speak, .complete = REQUESTS, .calls = calls, .call_count = sizeof calls / sizeof *calls};
+
+static void test_each_system_call_may_fail(void **state) {
+    fail_each_call_of(&life, state, 50);
+}
+
+static void test_each_allocation_may_fail(void **state) {
+    fail_each_allocation_of(&life, state, 50);
+}
+
+int main(void) {
+    memset(large, 'l', LARGE);
+    test_allocator_install();
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
+    set_up_folder();
+    int failed = RUN_IN_ONE_THREAD(test_each_system_call_may_fail, test_each_allocation_may_fail);
+    remove_tree(folder);
+    return failed;
+}
