@@ -10,6 +10,7 @@
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
+#include "base/libc.h"
 #include "base/thread.h"
 #include "conn/address_limit.h"
 #include "conn/tcp_server_internal.h"
