@@ -26,7 +26,11 @@ JOBS = {
 }
 
 
-def unit_tests(sources, folders):
-    """The names of the programs of test/unit/<folder>/test_<topic>.c in these folders; `sources` are paths of all of them."""
-    chosen = [path for path in sources if path.parent.name in folders and not any(path.match(f"{name}.c") for name in COMPUTE_ALONE)]
-    return [f"test_{path.parent.name}_{path.stem.removeprefix('test_')}" for path in sorted(chosen)]
+def unit_tests(sources, chosen):
+    """The names of the programs of test/unit/<folder>/test_<topic>.c, for "<folder>" and "<folder>/<topic>"; `sources` are paths of all."""
+    names = []
+    for path in sorted(sources):
+        folder, topic = path.parent.name, path.stem.removeprefix("test_")
+        if f"{folder}/{topic}" in chosen or (folder in chosen and not any(path.match(f"{name}.c") for name in COMPUTE_ALONE)):
+            names.append(f"test_{folder}_{topic}")
+    return names

@@ -168,7 +168,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("job", nargs="*", help=", ".join(jobs.JOBS))
     parser.add_argument("--engine", choices=("uring", "epoll"), action="append", help="this one only, whatever the job says")
-    parser.add_argument("--unit", metavar="FOLDER", action="append", default=[], help="these unit tests only: a folder of test/unit")
+    parser.add_argument("--unit", metavar="FOLDER", action="append", default=[], help="these unit tests only: io, or io/listener")
     parser.add_argument("--file", metavar="NAME", action="append", default=[], help="these integration tests only: NAME of test_NAME.py")
     parser.add_argument("-k", metavar="NAMES", help="only these integration tests")
     parser.add_argument("--deb", type=pathlib.Path, metavar="FILE", help="the package of another kernel")

@@ -39,6 +39,8 @@ class JobsTest(unittest.TestCase):
     def test_the_programs_of_folders_without_those_that_compute_alone(self):
         sources = [pathlib.Path("test/unit") / name for name in ("io/test_b.c", "io/test_a.c", "io/test_exhaustive_x.c", "http1/test_c.c")]
         self.assertEqual(jobs.unit_tests(sources, ["io"]), ["test_io_a", "test_io_b"])
+        self.assertEqual(jobs.unit_tests(sources, ["io/b", "http1"]), ["test_http1_c", "test_io_b"])
+        self.assertEqual(jobs.unit_tests(sources, ["io/exhaustive_x"]), ["test_io_exhaustive_x"])
 
 
 class ArchiveTest(unittest.TestCase):
