@@ -22,6 +22,15 @@ static inline char uvhttp__char_lower(char c) {
     return (char)uvhttp__lower[(uint8_t)c];
 }
 
+static inline char uvhttp__char_upper(char c) {
+    return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
+}
+
+/* In place. */
+static inline void uvhttp__text_lower(char *text) {
+    for (; *text; text++) *text = uvhttp__char_lower(*text);
+}
+
 static inline uvhttp_str_t uvhttp__str_from(const char *text) {
     return (uvhttp_str_t){text, text ? strlen(text) : 0};
 }
@@ -60,6 +69,10 @@ static inline bool uvhttp__bytes_equal_nocase(const char *a, const char *b, size
 
 static inline bool uvhttp__str_equal_nocase(uvhttp_str_t a, uvhttp_str_t b) {
     return a.size == b.size && uvhttp__bytes_equal_nocase(a.data, b.data, a.size);
+}
+
+static inline bool uvhttp__text_equal_nocase(const char *a, const char *b) {
+    return uvhttp__str_equal_nocase(uvhttp__str_from(a), uvhttp__str_from(b));
 }
 
 static inline bool uvhttp__str_starts_with(uvhttp_str_t str, uvhttp_str_t prefix) {

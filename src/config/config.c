@@ -1,15 +1,15 @@
 /* Owns: the configuration: defaults and ranges of its fields. One table serves all its sources. */
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include <uvhttp/proxy.h>
 #include <uvhttp/str.h>
 
+#include "base/format.h"
+#include "base/str.h"
 #include "config/config.h"
 #include "io/io.h"
 #include "message/message.h"
@@ -307,7 +307,7 @@ static int refuse(const field_t *field, const char *name, const char *value, cha
 static bool parse_bool(const char *text, uint64_t *value) {
     static const char *const words[] = {"false", "true", "0", "1", "off", "on", "no", "yes"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strcasecmp(text, words[i]) != 0) continue;
+        if (!uvhttp__text_equal_nocase(text, words[i])) continue;
         *value = i % 2;
         return true;
     }
@@ -320,7 +320,7 @@ static bool parse_proxy_fields(const char *text, uint64_t *value) {
     *value = 0;
     for (;; text++) {
         size_t size = strcspn(text, ","), i = 0;
-        while (i < 3 && (strlen(proxy_words[i]) != size || strncasecmp(text, proxy_words[i], size) != 0)) i++;
+        while (i < 3 && !uvhttp__str_equal_nocase((uvhttp_str_t){text, size}, uvhttp__str_from(proxy_words[i]))) i++;
         if (i == 3) return false;
         *value |= UINT64_C(1) << i;
         text += size;
@@ -368,12 +368,12 @@ static bool parse(const field_t *field, const char *text, uint64_t *value) {
     }
     if (field->kind == WORD) {
         for (*value = field->min; *value <= field->max; ++*value)
-            if (strcasecmp(field->words[*value - field->min], text) == 0) return true;
+            if (uvhttp__text_equal_nocase(field->words[*value - field->min], text)) return true;
         return false;
     }
     if (field->kind == PROXY_FIELDS) return parse_proxy_fields(text, value);
     if (field->kind == RATIO) return parse_ratio(text, value);
-    if (field->never && strcasecmp(text, field->never) == 0) {
+    if (field->never && uvhttp__text_equal_nocase(text, field->never)) {
         *value = UVHTTP_NEVER;
         return true;
     }
@@ -392,7 +392,7 @@ static void print_value(const field_t *field, uint64_t value, char *text, size_t
         case ENGINE: snprintf(text, size, "%s", engines[value]); break;
         case LEVEL: {
             snprintf(text, size, "%s", uvhttp_log_level_name((uvhttp_log_level_t)value));
-            for (char *at = text; *at; at++) *at = (char)tolower((unsigned char)*at);
+            uvhttp__text_lower(text);
             break;
         }
         case WORD: snprintf(text, size, "%s", field->words[value - field->min]); break;
@@ -534,7 +534,7 @@ int uvhttp_server_config_check(const uvhttp_server_config_t *config, char *messa
         if (in_range(&fields[i], value)) continue;
         char text[24];
         if (fields[i].kind == RATIO)
-            snprintf(text, sizeof text, "%g", *(const double *)(const void *)text_of(config, &fields[i]));
+            uvhttp__format(text, sizeof text, "%g", *(const double *)(const void *)text_of(config, &fields[i]));
         else
             snprintf(text, sizeof text, "%" PRIu64, value);
         return refuse(&fields[i], fields[i].name, text, message, size);

@@ -1,5 +1,4 @@
 /* Owns: the configuration from the environment. */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* Owns: messages about a configuration: quoting what is wrong, the nearest right name, a line for each problem. */
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "config/config.h"
 
 #define NAME_SIZE_MAX 64 /* longer ones are like nothing */
@@ -28,8 +28,8 @@ const char *uvhttp__config_shown(const char *text, char *shown) {
 /* --- the nearest name --- */
 
 /* An option writes "-" where a field has "_", and an environment variable is in upper case. */
-static int folded(char letter) {
-    return letter == '-' ? '_' : tolower((unsigned char)letter);
+static char folded(char letter) {
+    return letter == '-' ? '_' : uvhttp__char_lower(letter);
 }
 
 static size_t smaller(size_t a, size_t b) {

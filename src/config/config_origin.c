@@ -1,8 +1,8 @@
 /* Owns: where the values of a configuration come from, and showing it with what enforces each. May include: base. */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "config/config.h"
 
 #define ORIGIN_SIZE 320 /* a path with a line */
@@ -12,7 +12,7 @@
 const char *uvhttp__config_variable(const char *name, char *variable) {
     size_t size = 0;
     for (; name[size] && size + 1 < UVHTTP__CONFIG_VARIABLE_SIZE - VARIABLE_PREFIX_SIZE; size++)
-        variable[VARIABLE_PREFIX_SIZE + size] = (char)toupper((unsigned char)name[size]);
+        variable[VARIABLE_PREFIX_SIZE + size] = uvhttp__char_upper(name[size]);
     memcpy(variable, VARIABLE_PREFIX, VARIABLE_PREFIX_SIZE);
     variable[VARIABLE_PREFIX_SIZE + size] = '\0';
     return variable;

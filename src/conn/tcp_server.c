@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/libc.h"
+#include "base/standard_fds.h"
 #include "base/thread.h"
 #include "conn/address_limit.h"
 #include "conn/tcp_server_internal.h"
@@ -80,7 +81,8 @@ int uvhttp__tcp_server_new(const uvhttp__tcp_server_options_t *options, uvhttp__
     if (!made) return UVHTTP_E_NOMEM;
     made->options = *options;
     made->connections_limit = options->max_connections;
-    int status = loops_new(made, options->io_threads ? options->io_threads : cpu_count());
+    int status = uvhttp__standard_fds_hold();
+    if (status == UVHTTP_OK) status = loops_new(made, options->io_threads ? options->io_threads : cpu_count());
     if (status == UVHTTP_OK && options->connections_per_address_max > 0) {
         made->addresses = uvhttp__address_limit_new(options->connections_per_address_max);
         if (!made->addresses) status = UVHTTP_E_NOMEM;

@@ -2,10 +2,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/format.h"
+#include "base/str.h"
 #include "handler/static.h"
 #include "handler/static_list.h"
 
@@ -125,7 +126,7 @@ static void add_size(text_t *text, uint64_t size) {
     size_t unit = 0;
     double shown = (double)size;
     for (; shown >= 1000 && unit + 1 < sizeof units / sizeof *units; unit++) shown /= 1000;
-    snprintf(line, sizeof line, unit && shown < 10 ? "%.1f %s" : "%.0f %s", shown, units[unit]);
+    uvhttp__format(line, sizeof line, unit && shown < 10 ? "%.1f %s" : "%.0f %s", shown, units[unit]);
     add(text, line);
 }
 
@@ -240,8 +241,9 @@ static const char *class_of(const item_t *item) {
     if (!dot || dot == item->name || strchr(dot, ' ') ||
         snprintf(wanted, sizeof wanted, " %s ", dot + 1) >= (int)sizeof wanted)
         return "";
+    uvhttp__text_lower(wanted);
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
-        if (strcasestr(classes[i].extensions, wanted)) return classes[i].name;
+        if (strstr(classes[i].extensions, wanted)) return classes[i].name;
     return "";
 }
 

@@ -97,17 +97,6 @@ void uvhttp__out_progress(uvhttp__stream_t *stream);
  * of this iteration is used up, UVHTTP_E_ABORTED when the connection or the file failed. */
 int uvhttp__out_sendfile(uvhttp__stream_t *stream);
 
-/* sendfile(2) knows no MSG_NOSIGNAL: a peer that is gone would kill the process. Threads of our own block SIGPIPE as
- * long as the loop runs; in the application's thread it is blocked around the call. One that came of it is taken away
- * again. */
-typedef struct uvhttp__pipe_guard {
-    sigset_t before;
-    bool was_pending;
-} uvhttp__pipe_guard_t;
-
-void uvhttp__pipe_block(uvhttp__pipe_guard_t *guard);
-void uvhttp__pipe_restore(const uvhttp__pipe_guard_t *guard);
-
 /* The head of the queue waits for the stream's filter: encodes a share of it, so that the head can be sent. Returns 0,
  * or what breaks the stream. */
 int uvhttp__filter_encode(uvhttp__stream_t *stream);

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/str.h"
+
 static_assert(sizeof("unix:") + sizeof(((struct sockaddr_un *)0)->sun_path) <= UVHTTP__ADDRESS_TEXT_MAX,
               "the longest Unix address fits into the text");
 
@@ -118,7 +120,7 @@ static int parse_tcp(const char *text, uvhttp__endpoint_t *endpoint) {
         endpoint->address_size = sizeof endpoint->address.v6;
         return 0;
     }
-    if (strcasecmp(host, "localhost") == 0) {
+    if (uvhttp__text_equal_nocase(host, "localhost")) {
         set_v4(endpoint, port_be, htonl(INADDR_LOOPBACK));
         return 0;
     }

@@ -1,8 +1,10 @@
 /* Owns: the choice of a loop's engine, and what goes from its owner to it. May include: base, obs. */
 #include <stdio.h>
-#include <strings.h>
 #include <uvhttp/log.h>
 
+#include "base/sigpipe.h"
+#include "base/standard_fds.h"
+#include "base/str.h"
 #include "io/engine.h"
 
 int uvhttp__engine_parse(const char *text, uvhttp__engine_kind_t *kind) {
@@ -14,7 +16,7 @@ int uvhttp__engine_parse(const char *text, uvhttp__engine_kind_t *kind) {
                  {"epoll", UVHTTP__ENGINE_EPOLL},
                  {"libuv", UVHTTP__ENGINE_EPOLL}}; /* its name up to 0.1 */
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcasecmp(text, names[i].name) != 0) continue;
+        if (!uvhttp__text_equal_nocase(text, names[i].name)) continue;
         *kind = names[i].kind;
         return UVHTTP_OK;
     }
@@ -31,6 +33,8 @@ static int new_with(const uvhttp__engine_t *engine, const uvhttp__loop_options_t
 int uvhttp__loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop) {
     char why[128] = "this build has no io_uring";
     *loop = NULL;
+    int held = uvhttp__standard_fds_hold();
+    if (held != UVHTTP_OK) return held;
     if (options->engine == UVHTTP__ENGINE_EPOLL) return new_with(&uvhttp__engine_epoll, options, "asked for", loop);
 #if UVHTTP_WITH_URING
     if (uvhttp__engine_uring.preflight(why, sizeof why)) {

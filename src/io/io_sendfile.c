@@ -1,31 +1,10 @@
-/* Owns: sendfile(2), and SIGPIPE, which it raises. May include: base, obs. */
+/* Owns: sendfile(2), which raises SIGPIPE. May include: base, obs. */
 #include <errno.h>
-#include <pthread.h>
 #include <sys/sendfile.h>
-#include <time.h>
 
+#include "base/sigpipe.h"
 #include "io/engine.h"
 #include "obs/log.h"
-
-void uvhttp__pipe_block(uvhttp__pipe_guard_t *guard) {
-    sigset_t pipe, pending;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    sigpending(&pending);
-    guard->was_pending = sigismember(&pending, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe, &guard->before);
-}
-
-void uvhttp__pipe_restore(const uvhttp__pipe_guard_t *guard) {
-    sigset_t pipe;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    if (!guard->was_pending) {
-        while (sigtimedwait(&pipe, NULL, &(struct timespec){0}) < 0 && errno == EINTR) {
-        }
-    }
-    pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
-}
 
 /* sendfile(2) fails for the socket's reasons and for the file's. */
 static bool is_of_peer(int error) {

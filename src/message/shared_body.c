@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/standard_fds.h"
 #include "base/write.h"
 #include "message/message.h"
 
@@ -35,6 +36,7 @@ static int fill_file(uvhttp_shared_body_t *body, const char *data) {
 }
 
 static int make_file(uvhttp_shared_body_t *body, const char *data) {
+    if (uvhttp__standard_fds_hold() != UVHTTP_OK) return errno;
     body->fd = memfd_create("uvhttp_shared_body", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (body->fd < 0) return errno;
     int error = fill_file(body, data);

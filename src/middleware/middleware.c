@@ -2,18 +2,18 @@
 #include "middleware/middleware.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
 #include "base/chars.h"
+#include "base/format.h"
 #include "message/message.h"
 
 uvhttp_middleware_t uvhttp__middleware_refused(const char *name, const char *format, ...) {
     char message[512];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    uvhttp__format_v(message, sizeof message, format, arguments);
     va_end(arguments);
     UVHTTP_LOG_ERROR("middleware: %s: %s", name, message);
     return (uvhttp_middleware_t){.run = NULL};

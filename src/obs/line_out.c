@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/sigpipe.h"
+
 #define PIPE_PIECE 4096 /* bytes that a pipe accepts whole once poll says that it can */
 #define ASK_MS 100      /* between two questions to `wait` */
 
@@ -49,13 +51,25 @@ static size_t next_piece(const uvhttp__line_out_t *out, const char *at, size_t l
     return end ? (size_t)(end - at) + 1 : PIPE_PIECE;
 }
 
+/* write(2), whose EPIPE does not end a program that has its own thread here. */
+static ssize_t write_piece(const uvhttp__line_out_t *out, const char *at, size_t size) {
+    if (out->plain_file) return write(out->fd, at, size);
+    uvhttp__pipe_guard_t guard;
+    uvhttp__pipe_block(&guard);
+    ssize_t wrote = write(out->fd, at, size);
+    int error = errno;
+    uvhttp__pipe_restore(&guard);
+    errno = error;
+    return wrote;
+}
+
 /* Writes from *done on, which it moves. */
 static uvhttp__line_outcome_t write_from(uvhttp__line_out_t *out, size_t *done) {
     while (*done < out->size) {
         uvhttp__line_outcome_t waited = out->plain_file ? UVHTTP__LINES_WRITTEN : wait_for_reader(out);
         if (waited != UVHTTP__LINES_WRITTEN) return waited;
         const char *at = out->data + *done;
-        ssize_t wrote = write(out->fd, at, next_piece(out, at, out->size - *done));
+        ssize_t wrote = write_piece(out, at, next_piece(out, at, out->size - *done));
         if (wrote < 0 && (errno == EINTR || errno == EAGAIN)) continue;
         if (wrote == 0) errno = EIO;
         if (wrote <= 0) return UVHTTP__LINES_FAILED;

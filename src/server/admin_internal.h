@@ -8,8 +8,8 @@
 #include <uvhttp/metrics.h>
 #include <uvhttp/timer.h>
 
+#include "base/writer.h"
 #include "server/admin.h"
-#include "server/admin_json.h"
 #include "server/server.h"
 
 #define UVHTTP__ADMIN_CONNECTIONS_MAX 64u /* of the listener */
@@ -26,7 +26,7 @@
 typedef struct uvhttp__admin_ticks {
     uvhttp_timer_t timer;
     uvhttp_metrics_snapshot_t *last; /* NULL: none yet */
-    uvhttp__json_t history[UVHTTP__ADMIN_HISTORY];
+    uvhttp__writer_t history[UVHTTP__ADMIN_HISTORY];
     uint32_t history_count; /* points so far; those from UVHTTP__ADMIN_HISTORY on replace the oldest */
     uvhttp_events_t *streams[UVHTTP__ADMIN_EVENTS_MAX];
     uint32_t stream_count;
@@ -50,7 +50,7 @@ struct uvhttp__admin {
 
 /* --- admin_respond.c --- */
 /* Sends it, or 503 if it could not be made. */
-void uvhttp__admin_respond(uvhttp_response_t *res, int status, const uvhttp__json_t *json);
+void uvhttp__admin_respond(uvhttp_response_t *res, int status, const uvhttp__writer_t *json);
 /* What the server is doing: "starting", "running", "grace", "draining" or "stopped". Any thread. */
 const char *uvhttp__admin_state(const uvhttp__admin_t *admin);
 
@@ -75,10 +75,10 @@ void uvhttp__admin_ticks_free(uvhttp__admin_ticks_t *ticks);
 
 /* --- admin_point.c: what changed between two snapshots, as JSON --- */
 /* One point of the charts. */
-void uvhttp__admin_write_point(uvhttp__json_t *json, const uvhttp_metrics_snapshot_t *before,
+void uvhttp__admin_write_point(uvhttp__writer_t *json, const uvhttp_metrics_snapshot_t *before,
                                const uvhttp_metrics_snapshot_t *now);
 /* Members "loops", "routes" and "totals" of an object. */
-void uvhttp__admin_write_details(uvhttp__json_t *json, const uvhttp_metrics_snapshot_t *before,
+void uvhttp__admin_write_details(uvhttp__writer_t *json, const uvhttp_metrics_snapshot_t *before,
                                  const uvhttp_metrics_snapshot_t *now);
 
 #endif

@@ -18,7 +18,7 @@ typedef struct part {
     uvhttp__tcp_loop_t *loop;
     atomic_bool done;
     uint64_t count; /* of its connections */
-    uvhttp__json_t json;
+    uvhttp__writer_t json;
 } part_t;
 
 typedef struct question {
@@ -38,7 +38,7 @@ typedef struct question {
 static void release(question_t *question) {
     if (!uvhttp__ref_release(&question->ref)) return;
     uvhttp_deferred_release(atomic_load(&question->deferred));
-    for (uint32_t i = 0; i < question->part_count; i++) uvhttp__json_free(&question->parts[i].json);
+    for (uint32_t i = 0; i < question->part_count; i++) uvhttp__writer_free(&question->parts[i].json);
     uvhttp__free(question);
 }
 
@@ -145,7 +145,7 @@ static void begin(uvhttp__admin_t *admin, uvhttp_response_t *res, void (*ask)(pa
         if (question)
             release(question);
         else
-            uvhttp__admin_respond(res, 503, &(uvhttp__json_t){.failed = true});
+            uvhttp__admin_respond(res, 503, &(uvhttp__writer_t){.failed = true});
         return;
     }
     question->ask = ask;
@@ -166,18 +166,19 @@ static void ask_nothing(part_t *part) {
 static void respond_health(const question_t *question, uvhttp_response_t *res) {
     const char *state = uvhttp__admin_state(question->admin);
     bool healthy = true;
-    uvhttp__json_t json = {0}, loops = {0};
+    uvhttp__writer_t json = {0}, loops = {0};
     for (uint32_t i = 0; i < question->part_count; i++) {
         bool responds = atomic_load(&question->parts[i].done);
         healthy = healthy && responds;
-        uvhttp__json_add(&loops, "%s{\"index\":%u,\"responds\":%s}", i ? "," : "", i, responds ? "true" : "false");
+        uvhttp__write_comma(&loops);
+        uvhttp__write_format(&loops, "{\"index\":%u,\"responds\":%s}", i, responds ? "true" : "false");
     }
-    uvhttp__json_add(&json, "{\"healthy\":%s,\"state\":\"%s\",\"loops\":[", healthy ? "true" : "false", state);
-    uvhttp__json_append(&json, &loops);
-    uvhttp__json_add(&json, "]}\n");
+    uvhttp__write_format(&json, "{\"healthy\":%s,\"state\":\"%s\",\"loops\":[", healthy ? "true" : "false", state);
+    uvhttp__write_other(&json, &loops);
+    uvhttp__write_text(&json, "]}\n");
     uvhttp__admin_respond(res, healthy ? 200 : 503, &json);
-    uvhttp__json_free(&loops);
-    uvhttp__json_free(&json);
+    uvhttp__writer_free(&loops);
+    uvhttp__writer_free(&json);
 }
 
 void uvhttp__admin_get_health(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -207,28 +208,29 @@ static const char *state_of(const uvhttp__conn_t *conn) {
 
 static void add_connection(uvhttp__conn_t *conn, void *user) {
     part_t *part = user;
-    uvhttp__json_t *json = &part->json;
+    uvhttp__writer_t *json = &part->json;
     char peer[UVHTTP__ADDRESS_TEXT_MAX] = "unknown";
     uvhttp__kernel_facts_t facts;
     uint64_t age_ms = uvhttp__conn_age_ms(conn);
     (void)uvhttp__conn_peer(conn, peer);
-    uvhttp__json_add(json, "%s\n{\"peer\":", json->size ? "," : "");
-    uvhttp__json_add_string(json, peer);
-    uvhttp__json_add(json, ",\"loop\":%u,\"protocol\":\"%s\",\"tls\":%s,\"state\":\"%s\",\"queued\":%" PRIu32,
-                     conn->loop->index, protocol_of(conn), conn->stream.filter ? "true" : "false", state_of(conn),
-                     uvhttp__stream_out_size(&conn->stream));
+    uvhttp__write_comma(json);
+    uvhttp__write_text(json, "\n{");
+    uvhttp__write_member(json, "peer", peer);
+    uvhttp__write_format(json, ",\"loop\":%u,\"protocol\":\"%s\",\"tls\":%s,\"state\":\"%s\",\"queued\":%" PRIu32,
+                         conn->loop->index, protocol_of(conn), conn->stream.filter ? "true" : "false", state_of(conn),
+                         uvhttp__stream_out_size(&conn->stream));
     if (age_ms != UVHTTP__AGE_UNKNOWN)
-        uvhttp__json_add(json, ",\"age_s\":%.1f", (double)age_ms / 1000);
+        uvhttp__write_format(json, ",\"age_s\":%.1f", (double)age_ms / 1000);
     else
-        uvhttp__json_add(json, ",\"age_s\":null");
+        uvhttp__write_text(json, ",\"age_s\":null");
     if (uvhttp__stream_kernel_facts(&conn->stream, &facts))
-        uvhttp__json_add(json,
-                         ",\"bytes_received\":%" PRIu64 ",\"bytes_acknowledged\":%" PRIu64 ",\"round_trip_us\":%" PRIu32
-                         ",\"retransmits\":%" PRIu32 "}",
-                         facts.bytes_received, facts.bytes_acknowledged, facts.round_trip_us, facts.retransmits);
+        uvhttp__write_format(json,
+                             ",\"bytes_received\":%" PRIu64 ",\"bytes_acknowledged\":%" PRIu64
+                             ",\"round_trip_us\":%" PRIu32 ",\"retransmits\":%" PRIu32 "}",
+                             facts.bytes_received, facts.bytes_acknowledged, facts.round_trip_us, facts.retransmits);
     else
-        uvhttp__json_add(json, ",\"bytes_received\":null,\"bytes_acknowledged\":null,\"round_trip_us\":null,"
-                               "\"retransmits\":null}");
+        uvhttp__write_text(json, ",\"bytes_received\":null,\"bytes_acknowledged\":null,\"round_trip_us\":null,"
+                                 "\"retransmits\":null}");
 }
 
 static void ask_connections(part_t *part) {
@@ -236,29 +238,28 @@ static void ask_connections(part_t *part) {
 }
 
 static void respond_connections(const question_t *question, uvhttp_response_t *res) {
-    uvhttp__json_t json = {0}, missing = {0};
+    uvhttp__writer_t json = {0}, missing = {0};
     uint64_t total = 0;
-    uvhttp__json_add(&json, "{\"connections\":[");
-    bool first = true;
+    uvhttp__write_text(&json, "{\"connections\":[");
     for (uint32_t i = 0; i < question->part_count; i++) {
         const part_t *part = &question->parts[i];
         if (!atomic_load(&part->done)) {
-            uvhttp__json_add(&missing, "%s%u", missing.size ? "," : "", i);
+            uvhttp__write_comma(&missing);
+            uvhttp__write_number(&missing, i);
             continue;
         }
         total += part->count;
         if (part->json.size == 0 && !part->json.failed) continue;
-        uvhttp__json_add(&json, "%s", first ? "" : ",");
-        uvhttp__json_append(&json, &part->json);
-        first = false;
+        uvhttp__write_comma(&json);
+        uvhttp__write_other(&json, &part->json);
     }
-    uvhttp__json_add(&json, "],\n\"total\":%" PRIu64 ",\"limit_per_loop\":%zu,\"loops_missing\":[", total,
-                     question->max);
-    uvhttp__json_append(&json, &missing);
-    uvhttp__json_add(&json, "]}\n");
+    uvhttp__write_format(&json, "],\n\"total\":%" PRIu64 ",\"limit_per_loop\":%zu,\"loops_missing\":[", total,
+                         question->max);
+    uvhttp__write_other(&json, &missing);
+    uvhttp__write_text(&json, "]}\n");
     uvhttp__admin_respond(res, 200, &json);
-    uvhttp__json_free(&missing);
-    uvhttp__json_free(&json);
+    uvhttp__writer_free(&missing);
+    uvhttp__writer_free(&json);
 }
 
 void uvhttp__admin_get_connections(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {

@@ -70,21 +70,23 @@ static uint64_t percentile(const snapshot_t *before, const snapshot_t *now, uint
     return middle;
 }
 
-static void add_times(uvhttp__json_t *json, const snapshot_t *before, const snapshot_t *now) {
+static void add_times(uvhttp__writer_t *json, const snapshot_t *before, const snapshot_t *now) {
     times_t times = {0};
     read_times(before, now, &times);
     if (times.count == 0) {
-        uvhttp__json_add(json, ",\"ms\":null,\"heat\":null");
+        uvhttp__write_text(json, ",\"ms\":null,\"heat\":null");
         return;
     }
-    uvhttp__json_add(json, ",\"ms\":[%.4f,%.4f,%.4f,%.4f,%.4f],\"heat\":[",
-                     (double)percentile(before, now, times.count, 0.5) / 1e6,
-                     (double)percentile(before, now, times.count, 0.9) / 1e6,
-                     (double)percentile(before, now, times.count, 0.99) / 1e6,
-                     (double)percentile(before, now, times.count, 0.999) / 1e6, (double)times.max_ns / 1e6);
-    for (unsigned row = 0; row < UVHTTP__ADMIN_HEAT_ROWS; row++)
-        uvhttp__json_add(json, "%s%" PRIu64, row ? "," : "", times.rows[row]);
-    uvhttp__json_add(json, "]");
+    uvhttp__write_format(json, ",\"ms\":[%.4f,%.4f,%.4f,%.4f,%.4f],\"heat\":[",
+                         (double)percentile(before, now, times.count, 0.5) / 1e6,
+                         (double)percentile(before, now, times.count, 0.9) / 1e6,
+                         (double)percentile(before, now, times.count, 0.99) / 1e6,
+                         (double)percentile(before, now, times.count, 0.999) / 1e6, (double)times.max_ns / 1e6);
+    for (unsigned row = 0; row < UVHTTP__ADMIN_HEAT_ROWS; row++) {
+        uvhttp__write_comma(json);
+        uvhttp__write_number(json, times.rows[row]);
+    }
+    uvhttp__write_text(json, "]");
 }
 
 /* --- counters --- */
@@ -118,42 +120,43 @@ static double cpu_percent(const snapshot_t *before, const snapshot_t *now) {
     return (double)ns / 1e7 / seconds_between(before, now);
 }
 
-void uvhttp__admin_write_point(uvhttp__json_t *json, const snapshot_t *before, const snapshot_t *now) {
+void uvhttp__admin_write_point(uvhttp__writer_t *json, const snapshot_t *before, const snapshot_t *now) {
     const uvhttp_metrics_process_t *process = uvhttp_metrics_process(now);
-    uvhttp__json_add(json, "{\"t\":%" PRIu64 ",\"rate\":%.1f,\"status\":[%.1f,%.1f,%.1f,%.1f]",
-                     now->time_unix_ns / 1000000, rate_of(before, now, "requests"),
-                     rate_of(before, now, "responses_2xx"), rate_of(before, now, "responses_3xx"),
-                     rate_of(before, now, "responses_4xx"), rate_of(before, now, "responses_5xx"));
-    uvhttp__json_add(json, ",\"errors\":[%.1f,%.1f,%.1f,%.1f]", rate_of_all(before, now, "rejected_"),
-                     rate_of_all(before, now, "resets_"), rate_of_all(before, now, "timeouts_"),
-                     rate_of(before, now, "aborted"));
-    uvhttp__json_add(json,
-                     ",\"cpu\":%.1f,\"rss\":%" PRIu64 ",\"fds\":%" PRIu64 ",\"connections\":%" PRIu64
-                     ",\"active\":%" PRIu64 ",\"accepted\":%.1f,\"in\":%.0f,\"out\":%.0f",
-                     cpu_percent(before, now), process->resident_bytes,
-                     process->open_descriptors == UINT64_MAX ? 0 : process->open_descriptors, now->connections,
-                     now->active_requests, rate_of(before, now, "connections_accepted"),
-                     rate_of(before, now, "bytes_received"), rate_of(before, now, "bytes_sent"));
+    uvhttp__write_format(json, "{\"t\":%" PRIu64 ",\"rate\":%.1f,\"status\":[%.1f,%.1f,%.1f,%.1f]",
+                         now->time_unix_ns / 1000000, rate_of(before, now, "requests"),
+                         rate_of(before, now, "responses_2xx"), rate_of(before, now, "responses_3xx"),
+                         rate_of(before, now, "responses_4xx"), rate_of(before, now, "responses_5xx"));
+    uvhttp__write_format(json, ",\"errors\":[%.1f,%.1f,%.1f,%.1f]", rate_of_all(before, now, "rejected_"),
+                         rate_of_all(before, now, "resets_"), rate_of_all(before, now, "timeouts_"),
+                         rate_of(before, now, "aborted"));
+    uvhttp__write_format(json,
+                         ",\"cpu\":%.1f,\"rss\":%" PRIu64 ",\"fds\":%" PRIu64 ",\"connections\":%" PRIu64
+                         ",\"active\":%" PRIu64 ",\"accepted\":%.1f,\"in\":%.0f,\"out\":%.0f",
+                         cpu_percent(before, now), process->resident_bytes,
+                         process->open_descriptors == UINT64_MAX ? 0 : process->open_descriptors, now->connections,
+                         now->active_requests, rate_of(before, now, "connections_accepted"),
+                         rate_of(before, now, "bytes_received"), rate_of(before, now, "bytes_sent"));
     add_times(json, before, now);
-    uvhttp__json_add(json, "}");
+    uvhttp__write_text(json, "}");
 }
 
 /* --- loops --- */
 
-static void add_loops(uvhttp__json_t *json, const snapshot_t *before, const snapshot_t *now) {
+static void add_loops(uvhttp__writer_t *json, const snapshot_t *before, const snapshot_t *now) {
     double seconds = seconds_between(before, now);
     for (uint32_t i = 0; i < now->loop_count; i++) {
         const uvhttp_metrics_loop_t *loop = uvhttp_metrics_loop(now, i), *old = uvhttp_metrics_loop(before, i);
         if (!old) continue;
-        uvhttp__json_add(json,
-                         "%s{\"index\":%" PRIu32 ",\"connections\":%" PRIu64 ",\"rate\":%.1f,\"in\":%.0f,\"out\":%.0f,"
-                         "\"iterations\":%.1f,\"cpu\":%.1f}",
-                         i ? "," : "", loop->index, loop->connections,
-                         (double)growth(old->requests, loop->requests) / seconds,
-                         (double)growth(old->bytes_received, loop->bytes_received) / seconds,
-                         (double)growth(old->bytes_sent, loop->bytes_sent) / seconds,
-                         (double)growth(old->iterations, loop->iterations) / seconds,
-                         (double)growth(old->cpu_ns, loop->cpu_ns) / 1e7 / seconds);
+        uvhttp__write_comma(json);
+        uvhttp__write_format(json,
+                             "{\"index\":%" PRIu32 ",\"connections\":%" PRIu64
+                             ",\"rate\":%.1f,\"in\":%.0f,\"out\":%.0f,"
+                             "\"iterations\":%.1f,\"cpu\":%.1f}",
+                             loop->index, loop->connections, (double)growth(old->requests, loop->requests) / seconds,
+                             (double)growth(old->bytes_received, loop->bytes_received) / seconds,
+                             (double)growth(old->bytes_sent, loop->bytes_sent) / seconds,
+                             (double)growth(old->iterations, loop->iterations) / seconds,
+                             (double)growth(old->cpu_ns, loop->cpu_ns) / 1e7 / seconds);
     }
 }
 
@@ -227,34 +230,34 @@ static double bound_of(const route_t *row, const snapshot_t *now, double part) {
     return -1;
 }
 
-static void add_routes(uvhttp__json_t *json, const snapshot_t *before, const snapshot_t *now, routes_t *routes) {
+static void add_routes(uvhttp__writer_t *json, const snapshot_t *before, const snapshot_t *now, routes_t *routes) {
     for (uint32_t i = 0; i < now->series_count; i++) add_series(routes, before, now, i);
     double seconds = seconds_between(before, now);
     for (uint32_t i = 0; i < routes->count; i++) {
         const route_t *row = &routes->rows[i];
-        uvhttp__json_add(json, "%s{\"route\":", i ? "," : "");
-        uvhttp__json_add_string(json, row->pattern);
-        uvhttp__json_add(json, ",\"method\":");
-        uvhttp__json_add_string(json, row->method);
-        uvhttp__json_add(json, ",\"rate\":%.1f,\"total\":%" PRIu64 ",\"errors\":%" PRIu64 ",\"p50\":%.3f,\"p99\":%.3f}",
-                         (double)row->recent / seconds, row->total, row->errors, bound_of(row, now, 0.5),
-                         bound_of(row, now, 0.99));
+        uvhttp__write_comma(json);
+        uvhttp__write_text(json, "{");
+        uvhttp__write_member(json, "route", row->pattern);
+        uvhttp__write_member(json, "method", row->method);
+        uvhttp__write_format(
+            json, ",\"rate\":%.1f,\"total\":%" PRIu64 ",\"errors\":%" PRIu64 ",\"p50\":%.3f,\"p99\":%.3f}",
+            (double)row->recent / seconds, row->total, row->errors, bound_of(row, now, 0.5), bound_of(row, now, 0.99));
     }
 }
 
-void uvhttp__admin_write_details(uvhttp__json_t *json, const snapshot_t *before, const snapshot_t *now) {
+void uvhttp__admin_write_details(uvhttp__writer_t *json, const snapshot_t *before, const snapshot_t *now) {
     routes_t *routes = uvhttp__calloc(1, sizeof *routes);
     json->failed = json->failed || !routes;
     if (!routes) return;
-    uvhttp__json_add(json, "\"uptime_s\":%.0f,\"loops\":[", (double)now->uptime_ns / 1e9);
+    uvhttp__write_format(json, "\"uptime_s\":%.0f,\"loops\":[", (double)now->uptime_ns / 1e9);
     add_loops(json, before, now);
-    uvhttp__json_add(json, "],\"recording\":%s,\"routes\":[", now->recording ? "true" : "false");
+    uvhttp__write_format(json, "],\"recording\":%s,\"routes\":[", now->recording ? "true" : "false");
     add_routes(json, before, now, routes);
-    uvhttp__json_add(json,
-                     "],\"routes_left_out\":%" PRIu32 ",\"totals\":{\"requests\":%" PRIu64 ",\"accepted\":%" PRIu64
-                     ",\"2xx\":%" PRIu64 ",\"3xx\":%" PRIu64 ",\"4xx\":%" PRIu64 ",\"5xx\":%" PRIu64 "}",
-                     routes->left_out, counter_of(now, "requests"), counter_of(now, "connections_accepted"),
-                     counter_of(now, "responses_2xx"), counter_of(now, "responses_3xx"),
-                     counter_of(now, "responses_4xx"), counter_of(now, "responses_5xx"));
+    uvhttp__write_format(json,
+                         "],\"routes_left_out\":%" PRIu32 ",\"totals\":{\"requests\":%" PRIu64 ",\"accepted\":%" PRIu64
+                         ",\"2xx\":%" PRIu64 ",\"3xx\":%" PRIu64 ",\"4xx\":%" PRIu64 ",\"5xx\":%" PRIu64 "}",
+                         routes->left_out, counter_of(now, "requests"), counter_of(now, "connections_accepted"),
+                         counter_of(now, "responses_2xx"), counter_of(now, "responses_3xx"),
+                         counter_of(now, "responses_4xx"), counter_of(now, "responses_5xx"));
     uvhttp__free(routes);
 }

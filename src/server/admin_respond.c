@@ -11,7 +11,7 @@ const char *uvhttp__admin_state(const uvhttp__admin_t *admin) {
     return names[atomic_load(&admin->server->tcp_server->state)];
 }
 
-void uvhttp__admin_respond(uvhttp_response_t *res, int status, const uvhttp__json_t *json) {
+void uvhttp__admin_respond(uvhttp_response_t *res, int status, const uvhttp__writer_t *json) {
     (void)uvhttp_response_header(res, "Cache-Control", "no-store");
     if (json->failed)
         (void)uvhttp_response_json(res, 503, "{\"error\":\"out of memory\"}\n");

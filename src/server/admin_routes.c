@@ -12,16 +12,16 @@
 
 #define OWN_FIELD "X-Uvhttp-Admin"
 
-static void respond_and_free(uvhttp_response_t *res, int status, uvhttp__json_t *json) {
+static void respond_and_free(uvhttp_response_t *res, int status, uvhttp__writer_t *json) {
     uvhttp__admin_respond(res, status, json);
-    uvhttp__json_free(json);
+    uvhttp__writer_free(json);
 }
 
 static void refuse(uvhttp_response_t *res, int status, const char *why) {
-    uvhttp__json_t json = {0};
-    uvhttp__json_add(&json, "{\"error\":");
-    uvhttp__json_add_string(&json, why);
-    uvhttp__json_add(&json, "}\n");
+    uvhttp__writer_t json = {0};
+    uvhttp__write_text(&json, "{");
+    uvhttp__write_member(&json, "error", why);
+    uvhttp__write_text(&json, "}\n");
     respond_and_free(res, status, &json);
 }
 
@@ -31,8 +31,8 @@ static void get_ready(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
     (void)req;
     const char *state = uvhttp__admin_state(user);
     bool ready = strcmp(state, "running") == 0;
-    uvhttp__json_t json = {0};
-    uvhttp__json_add(&json, "{\"ready\":%s,\"state\":\"%s\"}\n", ready ? "true" : "false", state);
+    uvhttp__writer_t json = {0};
+    uvhttp__write_format(&json, "{\"ready\":%s,\"state\":\"%s\"}\n", ready ? "true" : "false", state);
     respond_and_free(res, ready ? 200 : 503, &json);
 }
 
@@ -41,24 +41,16 @@ static void post_drain(uvhttp_request_t *req, uvhttp_response_t *res, void *user
     uvhttp_str_t peer = uvhttp_request_peer(req);
     UVHTTP_LOG_WARN("admin: drain, requested by %.*s", (int)peer.size, peer.data ? peer.data : "");
     uvhttp__tcp_server_stop(admin->server->tcp_server);
-    uvhttp__json_t json = {0};
-    uvhttp__json_add(&json, "{\"state\":\"%s\",\"connections\":%u}\n", uvhttp__admin_state(admin),
-                     atomic_load(&admin->server->tcp_server->connections));
+    uvhttp__writer_t json = {0};
+    uvhttp__write_format(&json, "{\"state\":\"%s\",\"connections\":%u}\n", uvhttp__admin_state(admin),
+                         atomic_load(&admin->server->tcp_server->connections));
     respond_and_free(res, 202, &json);
 }
 
 /* --- configuration --- */
 
-static void add_member(uvhttp__json_t *json, const char *name, const char *text) {
-    uvhttp__json_add(json, "\"%s\":", name);
-    if (text)
-        uvhttp__json_add_string(json, text);
-    else
-        uvhttp__json_add(json, "null");
-}
-
 static void add_setting(const uvhttp_config_setting_t *setting, void *user) {
-    uvhttp__json_t *json = user;
+    uvhttp__writer_t *json = user;
     const char *const members[][2] = {{"name", setting->name},
                                       {"value", setting->value},
                                       {"default", setting->initial},
@@ -66,32 +58,28 @@ static void add_setting(const uvhttp_config_setting_t *setting, void *user) {
                                       {"expected", setting->expected},
                                       {"group", setting->group},
                                       {"enforced_by", setting->enforced_by}};
-    uvhttp__json_add(json, "%s\n", json->data[json->size - 1] == '[' ? "" : ",");
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-        uvhttp__json_add(json, i == 0 ? "{" : ",");
-        add_member(json, members[i][0], members[i][1]);
-    }
-    uvhttp__json_add(json, ",\"is_default\":%s,\"live\":%s}",
-                     setting->source == UVHTTP_CONFIG_FROM_DEFAULT ? "true" : "false",
-                     setting->live ? "true" : "false");
+    uvhttp__write_comma(json);
+    uvhttp__write_text(json, "\n{");
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        uvhttp__write_member(json, members[i][0], members[i][1]);
+    uvhttp__write_format(json, ",\"is_default\":%s,\"live\":%s}",
+                         setting->source == UVHTTP_CONFIG_FROM_DEFAULT ? "true" : "false",
+                         setting->live ? "true" : "false");
 }
 
 static void get_config(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req;
     const uvhttp__admin_t *admin = user;
     const char *reason = NULL, *engine = uvhttp__server_engine(admin->server, &reason);
-    uvhttp__json_t json = {0};
-    uvhttp__json_add(&json, "{");
-    add_member(&json, "version", uvhttp_version());
-    uvhttp__json_add(&json, ",");
-    add_member(&json, "engine", engine);
-    uvhttp__json_add(&json, ",");
-    add_member(&json, "engine_reason", reason);
-    uvhttp__json_add(&json, ",");
-    add_member(&json, "build_info", uvhttp_build_info());
-    uvhttp__json_add(&json, ",\"settings\":[");
-    if (!json.failed) uvhttp_server_config_explain(&admin->server->service.config, add_setting, &json);
-    uvhttp__json_add(&json, "]}\n");
+    uvhttp__writer_t json = {0};
+    uvhttp__write_text(&json, "{");
+    uvhttp__write_member(&json, "version", uvhttp_version());
+    uvhttp__write_member(&json, "engine", engine);
+    uvhttp__write_member(&json, "engine_reason", reason);
+    uvhttp__write_member(&json, "build_info", uvhttp_build_info());
+    uvhttp__write_text(&json, ",\"settings\":[");
+    uvhttp_server_config_explain(&admin->server->service.config, add_setting, &json);
+    uvhttp__write_text(&json, "]}\n");
     respond_and_free(res, 200, &json);
 }
 
@@ -99,8 +87,8 @@ static void get_config(uvhttp_request_t *req, uvhttp_response_t *res, void *user
 
 static void respond_level(uvhttp_response_t *res) {
     static const char *const names[] = {"debug", "info", "warn", "error", "none"};
-    uvhttp__json_t json = {0};
-    uvhttp__json_add(&json, "{\"level\":\"%s\"}\n", names[uvhttp_log_get_level()]);
+    uvhttp__writer_t json = {0};
+    uvhttp__write_format(&json, "{\"level\":\"%s\"}\n", names[uvhttp_log_get_level()]);
     respond_and_free(res, 200, &json);
 }
 

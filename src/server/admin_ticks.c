@@ -10,7 +10,7 @@
 
 /* --- streams --- */
 
-static void send_event(uvhttp_events_t *stream, const char *event, const uvhttp__json_t *json) {
+static void send_event(uvhttp_events_t *stream, const char *event, const uvhttp__writer_t *json) {
     if (json->failed || json->size == 0) return;
     (void)uvhttp_events_send(stream, &(uvhttp_event_t){.event = event, .data = {json->data, json->size}});
 }
@@ -27,27 +27,24 @@ static void on_close(uvhttp_events_t *stream, int status, void *user) {
 }
 
 /* The points from the oldest one on, and what does not change. */
-static void write_history(uvhttp__json_t *json, const uvhttp__admin_t *admin) {
+static void write_history(uvhttp__writer_t *json, const uvhttp__admin_t *admin) {
     const uvhttp__admin_ticks_t *ticks = &admin->ticks;
     uint32_t first = ticks->history_count > UVHTTP__ADMIN_HISTORY ? ticks->history_count - UVHTTP__ADMIN_HISTORY : 0;
     const char *reason = NULL, *engine = uvhttp__server_engine(admin->server, &reason);
     char addresses[512];
     uvhttp__tcp_server_addresses(admin->server->tcp_server, addresses, sizeof addresses);
-    uvhttp__json_add(json, "{\"version\":");
-    uvhttp__json_add_string(json, uvhttp_version());
-    uvhttp__json_add(json, ",\"engine\":");
-    uvhttp__json_add_string(json, engine ? engine : "");
-    uvhttp__json_add(json, ",\"engine_reason\":");
-    uvhttp__json_add_string(json, reason ? reason : "");
-    uvhttp__json_add(json, ",\"addresses\":");
-    uvhttp__json_add_string(json, engine ? addresses : "");
-    uvhttp__json_add(json, ",\"max_connections\":%" PRIu32 ",\"points\":[",
-                     admin->server->service.config.max_connections);
+    uvhttp__write_text(json, "{");
+    uvhttp__write_member(json, "version", uvhttp_version());
+    uvhttp__write_member(json, "engine", engine ? engine : "");
+    uvhttp__write_member(json, "engine_reason", reason ? reason : "");
+    uvhttp__write_member(json, "addresses", engine ? addresses : "");
+    uvhttp__write_format(json, ",\"max_connections\":%" PRIu32 ",\"points\":[",
+                         admin->server->service.config.max_connections);
     for (uint32_t i = first; i < ticks->history_count; i++) {
-        if (i > first) uvhttp__json_add(json, ",");
-        uvhttp__json_append(json, &ticks->history[i % UVHTTP__ADMIN_HISTORY]);
+        uvhttp__write_comma(json);
+        uvhttp__write_other(json, &ticks->history[i % UVHTTP__ADMIN_HISTORY]);
     }
-    uvhttp__json_add(json, "]}");
+    uvhttp__write_text(json, "]}");
 }
 
 void uvhttp__admin_get_events(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -62,25 +59,25 @@ void uvhttp__admin_get_events(uvhttp_request_t *req, uvhttp_response_t *res, voi
     }
     if (uvhttp_events_open(res, &(uvhttp_events_options_t){.on_close = on_close, .user = admin}, &stream) !=
         UVHTTP_OK) {
-        uvhttp__admin_respond(res, 503, &(uvhttp__json_t){.failed = true});
+        uvhttp__admin_respond(res, 503, &(uvhttp__writer_t){.failed = true});
         return;
     }
     ticks->streams[ticks->stream_count++] = stream;
-    uvhttp__json_t json = {0};
+    uvhttp__writer_t json = {0};
     write_history(&json, admin);
     send_event(stream, "history", &json);
-    uvhttp__json_free(&json);
+    uvhttp__writer_free(&json);
 }
 
 /* --- ticks --- */
 
-static void write_tick(uvhttp__json_t *json, const uvhttp__admin_t *admin, const uvhttp__json_t *point,
+static void write_tick(uvhttp__writer_t *json, const uvhttp__admin_t *admin, const uvhttp__writer_t *point,
                        const uvhttp_metrics_snapshot_t *now) {
-    uvhttp__json_add(json, "{\"state\":\"%s\",\"point\":", uvhttp__admin_state(admin));
-    uvhttp__json_append(json, point);
-    uvhttp__json_add(json, ",");
+    uvhttp__write_format(json, "{\"state\":\"%s\",\"point\":", uvhttp__admin_state(admin));
+    uvhttp__write_other(json, point);
+    uvhttp__write_text(json, ",");
     uvhttp__admin_write_details(json, admin->ticks.last, now);
-    uvhttp__json_add(json, "}");
+    uvhttp__write_text(json, "}");
 }
 
 /* on_close changes the list in a later iteration only. */
@@ -89,18 +86,18 @@ static void tick(uvhttp__admin_t *admin) {
     uvhttp_metrics_snapshot_t *now = uvhttp_metrics_take(admin->server);
     if (!now) return; /* out of memory: the next point covers two seconds */
     if (ticks->last) {
-        uvhttp__json_t *point = &ticks->history[ticks->history_count++ % UVHTTP__ADMIN_HISTORY];
-        uvhttp__json_t json = {0};
-        uvhttp__json_clear(point);
+        uvhttp__writer_t *point = &ticks->history[ticks->history_count++ % UVHTTP__ADMIN_HISTORY];
+        uvhttp__writer_t json = {0};
+        uvhttp__writer_clear(point);
         uvhttp__admin_write_point(point, ticks->last, now);
         if (point->failed) {
-            uvhttp__json_clear(point);
-            uvhttp__json_add(point, "null");
+            uvhttp__writer_clear(point);
+            uvhttp__write_text(point, "null");
         }
-        uvhttp__json_trim(point);
+        uvhttp__writer_trim(point);
         if (ticks->stream_count > 0) write_tick(&json, admin, point, now);
         for (uint32_t i = 0; i < ticks->stream_count; i++) send_event(ticks->streams[i], "tick", &json);
-        uvhttp__json_free(&json);
+        uvhttp__writer_free(&json);
     }
     uvhttp_metrics_free(ticks->last);
     ticks->last = now;
@@ -121,5 +118,5 @@ void uvhttp__admin_ticks_finish(uvhttp__admin_t *admin) {
 
 void uvhttp__admin_ticks_free(uvhttp__admin_ticks_t *ticks) {
     uvhttp_metrics_free(ticks->last);
-    for (uint32_t i = 0; i < UVHTTP__ADMIN_HISTORY; i++) uvhttp__json_free(&ticks->history[i]);
+    for (uint32_t i = 0; i < UVHTTP__ADMIN_HISTORY; i++) uvhttp__writer_free(&ticks->history[i]);
 }

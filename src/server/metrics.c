@@ -1,10 +1,10 @@
 /* Owns: reading counters and histograms of all loops. Any thread. */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/sized.h"
+#include "base/str.h"
 #include "server/metrics_snapshot.h"
 #include "server/server.h"
 
@@ -89,7 +89,7 @@ static const int codes[] = {
 
 void uvhttp__metrics_rejected_name(int code, char *text, size_t size) {
     snprintf(text, size, "rejected_%s", uvhttp_error_name(code) + sizeof "UVHTTP_E_" - 1);
-    for (char *c = text; *c; c++) *c = (char)tolower((unsigned char)*c);
+    uvhttp__text_lower(text);
 }
 
 void uvhttp_server_counters(const uvhttp_server_t *server,

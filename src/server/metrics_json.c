@@ -3,22 +3,8 @@
 
 #define NS UINT64_C(1000000000)
 
-/* A name before its value; the first in an object has no comma before it. */
-static void key(uvhttp__writer_t *out, const char *name) {
-    char before = out->data[out->size - 1];
-    if (before != '{' && before != '[') uvhttp__write_text(out, ",");
-    uvhttp__write_text(out, "\"");
-    uvhttp__write_text(out, name);
-    uvhttp__write_text(out, "\":");
-}
-
-static void text(uvhttp__writer_t *out, const char *name, const char *value) {
-    key(out, name);
-    uvhttp__write_json_string(out, value);
-}
-
 static void number(uvhttp__writer_t *out, const char *name, uint64_t value) {
-    key(out, name);
+    uvhttp__write_key(out, name);
     if (value == UINT64_MAX)
         uvhttp__write_text(out, "null");
     else
@@ -26,30 +12,32 @@ static void number(uvhttp__writer_t *out, const char *name, uint64_t value) {
 }
 
 static void seconds(uvhttp__writer_t *out, const char *name, uint64_t ns) {
-    key(out, name);
+    uvhttp__write_key(out, name);
     uvhttp__write_scaled(out, ns, NS, false);
 }
 
 static void boolean(uvhttp__writer_t *out, const char *name, bool value) {
-    key(out, name);
+    uvhttp__write_key(out, name);
     uvhttp__write_text(out, value ? "true" : "false");
 }
 
 static void array(uvhttp__writer_t *out, const char *name, const uint64_t *values, uint32_t count, uint64_t scale) {
-    key(out, name);
+    uvhttp__write_key(out, name);
+    uvhttp__write_text(out, "[");
     for (uint32_t i = 0; i < count; i++) {
-        uvhttp__write_text(out, i == 0 ? "[" : ",");
+        uvhttp__write_comma(out);
         uvhttp__write_scaled(out, values[i], scale, false);
     }
     uvhttp__write_text(out, "]");
 }
 
-static void begin_item(uvhttp__writer_t *out, uint32_t index) {
-    uvhttp__write_text(out, index == 0 ? "{" : ",{");
+static void begin_item(uvhttp__writer_t *out) {
+    uvhttp__write_comma(out);
+    uvhttp__write_text(out, "{");
 }
 
 static void write_process(uvhttp__writer_t *out, const uvhttp_metrics_process_t *process) {
-    key(out, "process");
+    uvhttp__write_key(out, "process");
     uvhttp__write_text(out, "{");
     seconds(out, "cpu_user_seconds", process->cpu_user_ns);
     seconds(out, "cpu_system_seconds", process->cpu_system_ns);
@@ -63,22 +51,22 @@ static void write_process(uvhttp__writer_t *out, const uvhttp_metrics_process_t 
 }
 
 static void write_metrics(uvhttp__writer_t *out, const uvhttp__metrics_snapshot_t *snapshot) {
-    key(out, "metrics");
+    uvhttp__write_key(out, "metrics");
     uvhttp__write_text(out, "{");
     for (uint32_t i = 0; i < snapshot->shown.metric_count; i++) {
         const uvhttp_metric_t *metric = &snapshot->rows[i].shown;
-        key(out, metric->name);
+        uvhttp__write_key(out, metric->name);
         uvhttp__write_scaled(out, metric->value, metric->scale, false);
     }
     uvhttp__write_text(out, "}");
 }
 
 static void write_loops(uvhttp__writer_t *out, const uvhttp__metrics_snapshot_t *snapshot) {
-    key(out, "loops");
+    uvhttp__write_key(out, "loops");
     uvhttp__write_text(out, "[");
     for (uint32_t i = 0; i < snapshot->shown.loop_count; i++) {
         const uvhttp_metrics_loop_t *loop = &snapshot->loops[i].shown;
-        begin_item(out, i);
+        begin_item(out);
         number(out, "index", loop->index);
         number(out, "connections", loop->connections);
         number(out, "requests", loop->requests);
@@ -93,11 +81,12 @@ static void write_loops(uvhttp__writer_t *out, const uvhttp__metrics_snapshot_t 
 }
 
 static void write_times(uvhttp__writer_t *out, const uvhttp__metrics_snapshot_t *snapshot) {
-    key(out, "response_times_ns");
+    uvhttp__write_key(out, "response_times_ns");
     uvhttp__write_text(out, "[");
     for (uint32_t i = 0; i < snapshot->shown.response_time_count; i++) {
         const uvhttp_metrics_bucket_t *bucket = &snapshot->response_times[i];
-        uvhttp__write_text(out, i == 0 ? "[" : ",[");
+        uvhttp__write_comma(out);
+        uvhttp__write_text(out, "[");
         uvhttp__write_number(out, bucket->low_ns);
         uvhttp__write_text(out, ",");
         uvhttp__write_number(out, bucket->high_ns);
@@ -109,12 +98,12 @@ static void write_times(uvhttp__writer_t *out, const uvhttp__metrics_snapshot_t 
 }
 
 static void write_one_series(uvhttp__writer_t *out, const uvhttp_metrics_series_t *series) {
-    text(out, "route", series->route);
-    text(out, "method", series->method);
+    uvhttp__write_member(out, "route", series->route);
+    uvhttp__write_member(out, "method", series->method);
     number(out, "status", series->status);
-    text(out, "protocol", series->protocol);
-    text(out, "scheme", series->scheme);
-    text(out, "error_type", series->error_type);
+    uvhttp__write_member(out, "protocol", series->protocol);
+    uvhttp__write_member(out, "scheme", series->scheme);
+    uvhttp__write_member(out, "error_type", series->error_type);
     if (series->overflow) boolean(out, "overflow", true);
     number(out, "count", series->count);
     seconds(out, "duration_sum", series->duration_sum_ns);
@@ -128,10 +117,10 @@ static void write_one_series(uvhttp__writer_t *out, const uvhttp_metrics_series_
 static void write_series(uvhttp__writer_t *out, const uvhttp__metrics_snapshot_t *snapshot) {
     array(out, "duration_bounds", uvhttp__duration_bounds, UVHTTP__DURATION_BOUNDS, NS);
     array(out, "size_bounds", uvhttp__size_bounds, UVHTTP__SIZE_BOUNDS, 1);
-    key(out, "series");
+    uvhttp__write_key(out, "series");
     uvhttp__write_text(out, "[");
     for (uint32_t i = 0; i < snapshot->shown.series_count; i++) {
-        begin_item(out, i);
+        begin_item(out);
         write_one_series(out, &snapshot->series[i].shown);
         uvhttp__write_text(out, "}");
     }
@@ -141,9 +130,8 @@ static void write_series(uvhttp__writer_t *out, const uvhttp__metrics_snapshot_t
 void uvhttp__metrics_write_json(uvhttp__writer_t *out, const uvhttp__metrics_snapshot_t *snapshot) {
     const uvhttp_metrics_snapshot_t *shown = &snapshot->shown;
     uvhttp__write_text(out, "{");
-    if (out->failed) return; /* what follows looks at the text before it */
-    text(out, "version", shown->version);
-    text(out, "engine", shown->engine);
+    uvhttp__write_member(out, "version", shown->version);
+    uvhttp__write_member(out, "engine", shown->engine);
     boolean(out, "recording", shown->recording);
     seconds(out, "time", shown->time_unix_ns);
     seconds(out, "uptime", shown->uptime_ns);

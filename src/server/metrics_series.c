@@ -1,10 +1,10 @@
 /* Owns: the series of a snapshot: those of all loops, summed by their attributes. Any thread. */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/method.h"
+#include "base/str.h"
 #include "exchange/measure.h"
 #include "server/metrics_snapshot.h"
 #include "server/server.h"
@@ -89,7 +89,7 @@ static void write_error(const uvhttp__attributes_t *attributes, char *text, size
     }
     int code = uvhttp__error_at(attributes->error);
     snprintf(text, size, "%s", code ? uvhttp_error_name(code) + sizeof "UVHTTP_E_" - 1 : "unknown");
-    for (char *c = text; *c; c++) *c = (char)tolower((unsigned char)*c);
+    uvhttp__text_lower(text);
 }
 
 static void describe(uvhttp__metrics_series_t *series) {

@@ -4,8 +4,8 @@
 
 #include <uvhttp/metrics.h>
 
+#include "base/writer.h"
 #include "obs/series.h"
-#include "server/metrics_writer.h"
 
 /* The bounds that OpenTelemetry advises are the last ones of uvhttp__duration_bounds. */
 #define UVHTTP__OTEL_BOUNDS 14

@@ -39,13 +39,25 @@ static void begin_labels(const text_t *text, const char *family, const char *suf
     put(text, "{");
 }
 
+static void put_label_value(const text_t *text, const char *value) {
+    put(text, "\"");
+    for (size_t plain; *value; value += plain) {
+        plain = strcspn(value, "\"\\\n");
+        uvhttp__write_bytes(text->out, value, plain);
+        if (!value[plain]) break;
+        put(text, value[plain] == '\n' ? "\\n" : value[plain] == '"' ? "\\\"" : "\\\\");
+        plain++;
+    }
+    put(text, "\"");
+}
+
 static void put_label(const text_t *text, const char *name, const char *value) {
     const uvhttp__writer_t *out = text->out;
     if (!*value || out->failed) return;
     if (out->data[out->size - 1] != '{') put(text, ",");
     put(text, name);
     put(text, "=");
-    uvhttp__write_label_value(text->out, value);
+    put_label_value(text, value);
 }
 
 static void put_value(const text_t *text, uint64_t value, uint64_t scale) {

@@ -76,7 +76,7 @@ static void set_timer(uvhttp__exporter_t *exporter, uint32_t ms) {
 /* --- a batch --- */
 
 static bool is_full(const uvhttp__exporter_t *exporter) {
-    return exporter->otlp.spans >= BATCH_SPANS_MAX || exporter->otlp.size >= BATCH_SIZE_SOON;
+    return exporter->otlp.spans >= BATCH_SPANS_MAX || exporter->otlp.out.size >= BATCH_SIZE_SOON;
 }
 
 static void take_queue(uvhttp__exporter_t *exporter, const uvhttp__span_queue_t *queue) {
@@ -194,8 +194,8 @@ static void transmit(uvhttp__exporter_t *exporter) {
                                              .method = "POST",
                                              .headers = headers,
                                              .header_count = 1,
-                                             .body = exporter->otlp.text,
-                                             .body_size = exporter->otlp.size,
+                                             .body = exporter->otlp.out.data,
+                                             .body_size = exporter->otlp.out.size,
                                              .timeout_ms = REQUEST_TIMEOUT_MS,
                                              .response_size_max = RESPONSE_SIZE_MAX};
     exporter->state = SENDING;
@@ -211,7 +211,7 @@ static void send_batch(uvhttp__exporter_t *exporter) {
     uint32_t spans = take_batch(exporter);
     if (spans == 0) {
         settle(exporter, false);
-    } else if (exporter->otlp.failed) {
+    } else if (exporter->otlp.out.failed) {
         report(exporter, true, uvhttp_error_message(UVHTTP_E_NOMEM));
         conclude(exporter, spans);
     } else {
@@ -377,7 +377,7 @@ void uvhttp__exporter_free(uvhttp__exporter_t *exporter) {
     uvhttp__tcp_server_free(exporter->server);
     uvhttp__work_free(exporter->work);
     pthread_mutex_destroy(&exporter->lock);
-    uvhttp__free(exporter->otlp.text);
+    uvhttp__writer_free(&exporter->otlp.out);
     uvhttp_free(exporter->service);
     uvhttp__free(exporter);
 }

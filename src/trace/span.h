@@ -10,6 +10,7 @@
 
 #include "base/ip.h"
 #include "base/ring.h"
+#include "base/writer.h"
 #include "message/message.h"
 #include "obs/trace.h"
 
@@ -100,12 +101,9 @@ void uvhttp__addition_read(const char **at, uvhttp__addition_t *addition, uvhttp
 
 /* --- as the collector wants it (otlp.c) --- */
 
-/* JSON that grows. */
 typedef struct uvhttp__otlp {
-    char *text; /* uvhttp__free */
-    size_t size, capacity;
+    uvhttp__writer_t out; /* its owner frees it */
     uint32_t spans;
-    bool failed;            /* for want of memory: what is there is useless */
     int64_t real_offset_ns; /* what to add to CLOCK_MONOTONIC to get the time since 1970 */
 } uvhttp__otlp_t;
 

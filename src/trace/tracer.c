@@ -10,6 +10,7 @@
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
+#include "base/format.h"
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/str.h"
@@ -183,12 +184,12 @@ static void add_timing(uvhttp_response_t *res, void *user) {
     uvhttp__trace_record_t *record = uvhttp__request_trace_record(req);
     uint64_t handler_ns = record ? atomic_load_explicit(&record->handler_ns, memory_order_relaxed) : 0;
     char text[128];
-    int size = snprintf(text, sizeof text, "total;dur=%.3f", ms_between(start_ns, now_ns));
-    if (handler_ns > 0)
-        size += snprintf(text + size, sizeof text - (size_t)size, ", queue;dur=%.3f, handler;dur=%.3f",
-                         ms_between(start_ns, handler_ns), ms_between(handler_ns, now_ns));
-    for (int i = 0; i < size; i++)
-        if (text[i] == ',' && text[i + 1] != ' ') text[i] = '.'; /* the decimal point of a locale */
+    double total_ms = ms_between(start_ns, now_ns);
+    int size = handler_ns > 0
+                   ? uvhttp__format(text, sizeof text, "total;dur=%.3f, queue;dur=%.3f, handler;dur=%.3f", total_ms,
+                                    ms_between(start_ns, handler_ns), ms_between(handler_ns, now_ns))
+                   : uvhttp__format(text, sizeof text, "total;dur=%.3f", total_ms);
+    if (size < 0) return; /* no memory */
     (void)uvhttp__response_put_header(res, UVHTTP__STR("Server-Timing"), (uvhttp_str_t){text, (size_t)size}, false);
 }
 

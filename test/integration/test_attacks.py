@@ -109,6 +109,13 @@ def test_slow_rounds_count_when_two_of_three_are():
     assert verdict(False) == verdict(True, False, False) == []
 
 
+def test_a_slow_round_is_inconclusive_if_its_control_is_as_slow():
+    assert run.compare(["P99"], 7.0, control=3.0) == ["P99"]
+    assert run.compare(["P99", "requests failed"], 7.0, control=4.0) == [run.INCONCLUSIVE, "requests failed"]
+    assert run.compare(["requests failed"], 7.0, control=4.0) == ["requests failed"]
+    assert [run.status(wrong) for wrong in ([], [run.INCONCLUSIVE], [run.INCONCLUSIVE, "P99"])] == [0, 4, 1]
+
+
 @measures
 def test_a_server_that_ends_is_noticed(capsys):
     killer = Attack("killer", "", b"POST /stop HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", [], (), protocol="http1")

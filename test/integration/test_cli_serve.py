@@ -57,6 +57,14 @@ def running(*arguments, **options):
         process.communicate()
 
 
+def fetched(port, target):
+    """The body; None: it does not listen yet."""
+    with contextlib.suppress(ConnectionRefusedError):
+        client = http.client.HTTPConnection(LOCAL, port, timeout=10)
+        client.request("GET", target)
+        return client.getresponse().read()
+
+
 def at(server, name, target="/", **options):
     with server.connect() as connection:
         connection.send(head(target=target, host=name, **options))
@@ -347,3 +355,28 @@ def test_the_welcome_page_leads_to_what_there_is(serve, tmp_path):
     assert server.get("/").body == b"Hello, World!"
     plain = serve("performance_test").get("/welcome").body.decode()
     assert "Dashboard" not in plain and "/docs/" not in plain
+
+
+def test_a_reader_of_its_lines_that_goes_does_not_end_it(site):
+    port = free_port()
+    command = [PROGRAM, "serve", site, "-p", str(port), "--access-log", "-"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert f":{port}/" in process.stdout.readline()
+        process.stdout.close()
+        assert poll(lambda: fetched(port, "/docs/a.txt"), 30) == fetched(port, "/docs/a.txt") == b"a"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+
+
+def test_a_process_without_standard_descriptors_serves(site):
+    """What it prints goes nowhere, and not to a connection that has the number of standard error."""
+    port = free_port()
+    process = subprocess.Popen(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", PROGRAM, "serve", site, "-p", str(port), "--access-log", "-"])
+    try:
+        assert poll(lambda: fetched(port, "/docs/a.txt"), 30) == b"a"
+        assert [os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in (1, 2)] == ["/dev/null"] * 2
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()

@@ -12,6 +12,7 @@ FUNCTION_MEDIAN_MAX, FUNCTION_P90_MAX, FUNCTION_MAX = 8, 20, 60
 MEMORY = "use uvhttp__malloc, uvhttp__calloc, uvhttp__realloc, uvhttp__free of base/alloc.h"
 SIZED = "use a function that knows the size of its destination (memcpy, snprintf)"
 PARSE = "use a parser that reports errors and overflow"
+LOCALE = "depends on the locale, where i may be the small letter of another I: base/str.h, base/chars.h"
 FATAL = "the library never ends the process: return an error code"
 BANNED = {
     "strcpy": SIZED, "strcat": SIZED, "strncpy": SIZED, "strncat": SIZED, "sprintf": SIZED, "vsprintf": SIZED,
@@ -24,12 +25,18 @@ BANNED = {
     "system": "starts a shell", "popen": "starts a shell", "signal": "use sigaction", "sleep": "blocks the loop",
     "usleep": "blocks the loop",
     "malloc": MEMORY, "calloc": MEMORY, "realloc": MEMORY, "free": MEMORY, "strdup": MEMORY, "strndup": MEMORY,
+    "tolower": LOCALE, "toupper": LOCALE, "isalpha": LOCALE, "isdigit": LOCALE, "isalnum": LOCALE, "isspace": LOCALE, "isxdigit": LOCALE,
+    "isupper": LOCALE, "islower": LOCALE, "isprint": LOCALE, "isgraph": LOCALE, "iscntrl": LOCALE, "ispunct": LOCALE,
+    "strcasecmp": LOCALE, "strncasecmp": LOCALE, "strcasestr": LOCALE,
     "aligned_alloc": MEMORY, "posix_memalign": MEMORY,
 }  # fmt: skip
 CALL = re.compile(r"(?<![\w.>])(" + "|".join(BANNED) + r")\s*\(")
 LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 # The declaration of a public function says which thread may call it (types.h).
 EXPORTED = re.compile(r"^UVHTTP_EXPORT\s+(?!UVHTTP_(?:ANY|OWNER|LOOP|WORKER|SETUP|BLOCKING)_THREAD\b|UVHTTP_IN_COROUTINE\b)", re.M)
+# The decimal point of a locale is what the program has set.
+FLOATING = re.compile(r"%[-+ #0]*[0-9*]*(?:\.[0-9*]+)?[fg](?![a-z])")
+LOCALE_PRINTF = re.compile(r"(?<!\w)v?snprintf\s*\(|\bUVHTTP_LOG_\w+\(")
 # In C++, sleep is uvhttp::sleep, which does not block.
 # The one place where plain allocation is right: the default behind the allocator hook.
 ALLOCATOR = "src/base/alloc.c"
@@ -48,6 +55,11 @@ def check_file(path, text):
     for number, line in enumerate(lines, 1):
         if LEFTOVER.search(line):
             problems.append(f"{path}:{number}: finish it, or write an issue: {line.strip()}")
+    for match in FLOATING.finditer(text) if path.startswith("src/") else ():
+        statement = re.split(r"[;{}]\s*\n", text[: match.start()])[-1]
+        if LOCALE_PRINTF.search(statement):
+            number = text.count("\n", 0, match.start()) + 1
+            problems.append(f"{path}:{number}: {match[0]}: the decimal point is the locale's here: uvhttp__format() of base/format.h")
     for match in EXPORTED.finditer(text) if path.startswith("include/") else ():
         number = text.count("\n", 0, match.start()) + 1
         problems.append(f"{path}:{number}: UVHTTP_EXPORT is followed by the thread that may call the function, such as UVHTTP_ANY_THREAD")

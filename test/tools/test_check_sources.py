@@ -207,9 +207,16 @@ class StyleTest(unittest.TestCase):
     def test_each_rule_fails(self):
         head = "/* Owns: a. */\n"
         for text in ("int x;\n", "/* about */\n", head + "x = malloc(1);\n", head + "strcpy(a, b);\n", head + "abort();\n",
+                     head + "c = toupper(c);\n",
+                     head + 'int n = snprintf(out, sizeof out,\n    "%.1f", x);\n', head + 'UVHTTP_LOG_INFO("%g", x);\n',
                      head + "// TO" + "DO later\n", head + "\n" * check_style.LIBRARY_LINES_MAX):  # fmt: skip
             with self.subTest(text[:40]):
                 self.assertEqual(len(check_style.check_file("src/io/a.c", text)), 1)
+
+    def test_floating_numbers_are_formatted_in_the_c_locale(self):
+        head = "/* Owns: a. */\n"
+        for text in ('uvhttp__format(out, 9, "%.1f", x);\n', 'snprintf(out, 9, "%d", x);\n', 'static const char script[] = "%.0f";\n'):
+            self.assertEqual(check_style.check_file("src/io/a.c", head + text), [])
 
     def test_functions_are_measured_from_type_to_brace(self):
         text = "#define F(x) \\\n    { x }\nstruct a {\n    int b;\n};\nstatic int\nf(int a,\n  int b) {\n    if (a) {\n    }\n}\nint g(void) { return 0; }\n"

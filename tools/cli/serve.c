@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -252,10 +253,31 @@ static void say_where(const settings_t *from, const listener_t *listener, const 
             everybody ? ", for everybody who can reach this machine" : "");
 }
 
+/* A terminal or a pipe that is gone does not end a server that says something there. */
+static void ignore_sigpipe(void) {
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    (void)sigaction(SIGPIPE, &ignore, NULL); /* fails for wrong arguments only */
+}
+
+/* Signals are as they are for a program from the shell. */
+static int spawn(pid_t *child, char *const *arguments) {
+    posix_spawnattr_t attributes;
+    int error = posix_spawnattr_init(&attributes);
+    if (error != 0) return error;
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    error = posix_spawnattr_setsigdefault(&attributes, &pipe);
+    if (error == 0) error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+    if (error == 0) error = posix_spawnp(child, arguments[0], NULL, &attributes, arguments, environ);
+    posix_spawnattr_destroy(&attributes);
+    return error;
+}
+
 static void open_browser(const char *url) {
     char *const arguments[] = {(char *)"xdg-open", (char *)(uintptr_t)url, NULL};
     pid_t child;
-    int error = *url ? posix_spawnp(&child, "xdg-open", NULL, NULL, arguments, environ) : ENOENT;
+    int error = *url ? spawn(&child, arguments) : ENOENT;
     if (error != 0)
         fprintf(stderr, "uvhttp: no browser was started (xdg-open: %s): open %s yourself\n", strerror(error), url);
 }
@@ -279,6 +301,7 @@ static int listen_on(settings_t *from, uvhttp_server_t *server, uvhttp_tls_t *tl
 }
 
 int serve_run(char **argv) {
+    ignore_sigpipe();
     serve_initial(&settings);
     const char *file = options_parse(&serve_options, argv);
     if (!serve_plan(&settings, file)) return settings.plan.status;

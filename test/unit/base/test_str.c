@@ -199,8 +199,24 @@ static void test_write_decimal_against_printf(void **state) {
     for (int i = 0; i < 20000; i++) expect_decimal(test_random_next(&random) >> (i % 64));
 }
 
+static void test_only_ascii_letters_have_a_case(void **state) {
+    (void)state;
+    for (int c = 0; c < 256; c++) {
+        bool small = c >= 'a' && c <= 'z', large = c >= 'A' && c <= 'Z';
+        assert_int_equal(uvhttp__char_upper((char)c), (char)(small ? c - 32 : c));
+        assert_int_equal(uvhttp__char_lower((char)c), (char)(large ? c + 32 : c));
+    }
+    char text[] = "A\xc4z[I";
+    uvhttp__text_lower(text);
+    assert_string_equal(text, "a\xc4z[i");
+    assert_true(uvhttp__text_equal_nocase("Epoll-I", "ePOLL-i"));
+    assert_false(uvhttp__text_equal_nocase("\xc4", "\xe4"));
+    assert_false(uvhttp__text_equal_nocase("a", "ab"));
+    assert_true(uvhttp__text_equal_nocase("", ""));
+}
+
 int main(void) {
-    return RUN_TESTS(test_equal_compares_size_and_bytes,
+    return RUN_TESTS(test_only_ascii_letters_have_a_case, test_equal_compares_size_and_bytes,
                      test_nocase_agrees_with_the_plain_loop_forevery_pair_of_bytes_at_every_place,
                      test_nocase_reads_nothing_outside, test_lower_changes_upper_case_letters_only, test_starts_with,
                      test_trim_takes_space_and_tab_only, test_parse_u64_takes_digits_up_to_the_maximum,

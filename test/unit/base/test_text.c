@@ -1,5 +1,4 @@
 /* Owns: tests of the public functions for texts (include/uvhttp/str.h) but JSON. */
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "support/comma_locale.h"
 #include "support/run.h"
 
 static uvhttp_str_t str(const char *text) {
@@ -146,16 +146,12 @@ static void test_a_double_has_a_longest_text(void **state) {
     assert_true(value == 0);
 }
 
-/* Only where the machine has a locale with a comma, and a C library that uses it. */
 static void test_the_locale_of_the_process_does_not_matter(void **state) {
     (void)state;
-    static const char *const commas[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "fr_FR"};
-    bool set = false;
-    for (size_t i = 0; i < sizeof commas / sizeof *commas && !set; i++)
-        set = setlocale(LC_ALL, commas[i]) && localeconv()->decimal_point[0] == ',';
+    test_comma_locale_begin();
     expect_double("1.5", 1.5);
-    if (set) assert_true(strtod("1,5", NULL) == 1.5); /* the thread's locale is as it was */
-    setlocale(LC_ALL, "C");
+    assert_true(strtod("1,5", NULL) == 1.5); /* the thread's locale is as it was */
+    test_comma_locale_end();
 }
 
 static void test_a_copy_is_terminated(void **state) {

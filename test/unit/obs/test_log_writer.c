@@ -47,7 +47,6 @@ static void use_pipe(void) {
 
 static int setup(void **state) {
     (void)state;
-    signal(SIGPIPE, SIG_IGN);
     fflush(stderr);
     saved_stderr = dup(STDERR_FILENO);
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_DEBUG);
@@ -342,8 +341,19 @@ static char *run_child(const char *mode, int *status) {
     return text;
 }
 
+/* Without a server: the program's own thread writes, and does not get the signal. */
+static int write_to_closed_pipe(void) {
+    uvhttp_log_stats_t stats;
+    for (int i = 0; i < 3; i++) UVHTTP_LOG_ERROR("test: nobody reads this");
+    uvhttp_log_stats(&stats);
+    sigset_t pending;
+    sigpending(&pending);
+    return stats.failed == 3 && !sigismember(&pending, SIGPIPE) ? 0 : 1;
+}
+
 static int child(const char *mode) {
     uvhttp_log_set_rate_limit(0);
+    if (strcmp(mode, "closed") == 0) return write_to_closed_pipe();
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_INFO);
     uvhttp__log_writer_open();
     log_many(0, 1500);
@@ -361,6 +371,21 @@ static int child(const char *mode) {
     waitpid(pid, &status, 0);
     uvhttp__log_writer_close(UVHTTP__LOG_CLOSE_MS);
     return status == 0 ? 0 : 1;
+}
+
+static void test_a_closed_pipe_does_not_end_the_program(void **state) {
+    (void)state;
+    close(reader);
+    reader = -1;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        execl("/proc/self/exe", "test_log_writer", "closed", (char *)NULL);
+        _exit(127);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 static void test_exit_loses_no_line(void **state) {
@@ -408,6 +433,7 @@ int main(int argc, char **argv) {
         IN_PIPE(test_nobody_reads_and_nobody_waits),
         IN_PIPE(test_what_is_dropped_is_reported_where_it_is_missing),
         IN_PIPE(test_a_closed_pipe_is_counted_and_reported_later),
+        IN_PIPE(test_a_closed_pipe_does_not_end_the_program),
         IN_PIPE(test_a_full_disk_is_counted_and_reported_later),
         IN_PIPE(test_a_descriptor_that_does_not_block_loses_nothing),
         IN_PIPE(test_the_end_of_a_server_waits_for_a_reader_only_for_a_while),
