@@ -7,6 +7,7 @@
 #include <yaml.h>
 
 #include "base/alloc.h"
+#include "base/libc.h"
 #include "config/config.h"
 
 #define FILE_SIZE_MAX 65536 /* bytes; a file that sets every field with a comment has a tenth of it */
@@ -280,10 +281,8 @@ static void take_file(loader_t *loader) {
 /* --- the file --- */
 
 static int cannot_read(const loader_t *loader, int error) {
-    char buffer[128];
     if (loader->problems.size > 0)
-        snprintf(loader->problems.message, loader->problems.size, "%s: %s", loader->path,
-                 strerror_r(error, buffer, sizeof buffer));
+        snprintf(loader->problems.message, loader->problems.size, "%s: %s", loader->path, strerrordesc_np(error));
     return UVHTTP_E_IO;
 }
 

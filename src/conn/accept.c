@@ -9,6 +9,7 @@
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
+#include "base/libc.h"
 #include "conn/inspect.h"
 #include "conn/tcp_server_internal.h"
 

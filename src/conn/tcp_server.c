@@ -10,6 +10,7 @@
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
+#include "base/libc.h"
 #include "base/standard_fds.h"
 #include "base/thread.h"
 #include "conn/address_limit.h"

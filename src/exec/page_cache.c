@@ -6,6 +6,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/libc.h"
+
 #ifdef SYS_cachestat
 #define CACHESTAT_NUMBER SYS_cachestat
 #else

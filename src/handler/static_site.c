@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/libc.h"
 #include "handler/static.h"
 
 /* --- warming up --- Names that cannot be read are left for the request that asks for them. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <uvhttp/log.h>
 
+#include "base/libc.h"
 #include "io/engine.h"
 
 enum { BURST_MAX = 64 }; /* a storm of connections must not keep the others waiting */

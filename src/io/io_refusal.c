@@ -4,6 +4,7 @@
 #include <string.h>
 #include <uvhttp/log.h>
 
+#include "base/libc.h"
 #include "io/engine.h"
 
 enum {

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/libc.h"
 #include "base/sanitize.h"
 #include "io/io_uring.h"
 
@@ -133,6 +134,11 @@ static int64_t preflight_run(bool bounded, const char **step) {
     return status;
 }
 
+/* What a kernel says to that which it does not know, and not to that which it forbids. */
+static bool is_unknown_to_kernel(int error_number) {
+    return error_number == EINVAL || error_number == ENOSYS || error_number == EOPNOTSUPP;
+}
+
 bool uvhttp__uring_preflight(char *reason, size_t size) {
     static atomic_int passed; /* once it has worked, it is not tried again in this process */
     if (atomic_load(&passed)) return true;
@@ -148,7 +154,8 @@ bool uvhttp__uring_preflight(char *reason, size_t size) {
         atomic_store(&passed, 1);
         return true;
     }
-    snprintf(reason, size, "io_uring: %s: %s", step, strerrordesc_np((int)-status));
+    snprintf(reason, size, "io_uring: %s: %s%s", step, strerrordesc_np((int)-status),
+             is_unknown_to_kernel((int)-status) ? "; Linux 6.1 or newer is needed" : "");
     return false;
 }
 

@@ -11,6 +11,7 @@
 #include <uvhttp/request_id.h>
 
 #include "base/alloc.h"
+#include "base/libc.h"
 #include "base/thread.h"
 #include "middleware/middleware.h"
 

@@ -13,6 +13,7 @@
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
+#include "base/libc.h"
 #include "base/thread.h"
 #include "middleware/access_log.h"
 #include "obs/line_out.h"

@@ -14,6 +14,7 @@
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
+#include "base/libc.h"
 #include "base/thread.h"
 #include "middleware/rate_limit.h"
 #include "middleware/rate_limit_redis.h"

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/libc.h"
 #include "base/sized.h"
 #include "obs/log_line.h"
 #include "obs/log_settings.h"

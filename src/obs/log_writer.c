@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/libc.h"
 #include "base/thread.h"
 #include "obs/line_out.h"
 #include "obs/log.h"

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/libc.h"
 #include "server/process.h"
 
 enum { TRIES_MAX = 100 }; /* a file that others remove again and again */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/libc.h"
 #include "server/process.h"
 
 enum { ENTRY_SIZE = 65536 }; /* bytes of an entry of the user or group database: a group may have many members */

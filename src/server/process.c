@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/libc.h"
 #include "io/io.h"
 #include "server/server.h"
 #include "server/server_config.h"

@@ -10,6 +10,7 @@
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
+#include "base/libc.h"
 #include "base/str.h"
 #include "tls/backend.h"
 

@@ -13,7 +13,7 @@ from source_text import ROOT
 OTHER_THREADS = re.compile(r"\b(pthread_create|uv_thread_create|uvhttp__work_new|server_start|server_dial|serving_\w+|fake_server_start|uvhttp_server_run)\b")
 SYSTEM = ("sh", "dirname", "cat", "awk", "nproc", "env", "mkdir", "rm", "grep", "xargs", "date", "tr")
 PURPOSES = ("build", "test", "bench", "compare", "peers", "aarch64", "analyze", "attacks", "autobahn", "browser", "coverage", "h2spec",
-            "ktls", "prometheus", "redbot", "tls-scan", "torture")  # fmt: skip
+            "kernel", "musl", "prometheus", "redbot", "tls-scan", "torture")  # fmt: skip
 
 
 class SetupTest(unittest.TestCase):

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/libc.h"
 #include "load/json_read.h"
 #include "load/units.h"
 

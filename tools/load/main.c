@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/libc.h"
 #include "load/compare.h"
 #include "load/hdr.h"
 #include "load/measure.h"

@@ -524,7 +524,8 @@ static bool parse(parser_t *parser, int argc, char **argv, FILE *out, int *exit_
             *exit_code = LOAD_OK;
             return false;
         }
-        if (letter == ':') return refuse(parser, "%s needs a value", argv[optind - 1]);
+        /* Where a value is missing at the end, musl counts it. */
+        if (letter == ':') return refuse(parser, "%s needs a value", argv[(optind > argc ? argc : optind) - 1]);
         if (letter == '?') return refuse(parser, "%s is not an option", argv[optind - 1]);
         parser->name = name_of(letter);
         if (!set_option(parser, letter, optarg)) return false;

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/chars.h"
+#include "base/libc.h"
 #include "base/str.h"
 #include "load/random.h"
 #include "load/ws_frame.h"

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "base/alloc.h"
+#include "base/libc.h"
 
 #define MS_NS UINT64_C(1000000)
 /* A closed loop: how long a request has to wait at least to count without a response. */

@@ -182,12 +182,20 @@ static void test_closing_a_listener_accepts_the_backlog_first(void **state) {
 /* This program's own: a signal interrupts so many calls. */
 static atomic_int interrupts;
 
-int accept4(int fd, __SOCKADDR_ARG address, socklen_t *restrict size, int flags) {
+#ifdef __GLIBC__ /* which declares a union of all kinds of addresses */
+#define ADDRESS_ARG __SOCKADDR_ARG
+#define ADDRESS_OF(arg) (arg).__sockaddr__
+#else
+#define ADDRESS_ARG struct sockaddr *restrict
+#define ADDRESS_OF(arg) (arg)
+#endif
+
+int accept4(int fd, ADDRESS_ARG address, socklen_t *restrict size, int flags) {
     if (atomic_load(&interrupts) > 0 && atomic_fetch_sub(&interrupts, 1) > 0) {
         errno = EINTR;
         return -1;
     }
-    return (int)syscall(SYS_accept4, fd, address.__sockaddr__, size, flags);
+    return (int)syscall(SYS_accept4, fd, ADDRESS_OF(address), size, flags);
 }
 
 /* Seed 270 of the simulation: each signal cost a connection. */

@@ -28,7 +28,7 @@ void test_comma_locale_begin(void) {
     const char *set = setlocale(LC_NUMERIC, "comma");
     snprintf(command, sizeof command, "rm -r %s", directory);
     assert_int_equal(system(command), 0);
-    if (!set) skip();
+    if (!set || localeconv()->decimal_point[0] != ',') skip(); /* musl has no such locale, by whatever name */
     snprintf(shown, sizeof shown, "%.1f", 1.5);
     assert_string_equal(shown, "1,5");
 }

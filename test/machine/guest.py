@@ -1,0 +1,122 @@
+"""The first process of the guest: sets up what the tests need, runs them, and switches the machine off."""
+import ctypes
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+import traceback
+
+WORK = "/work"
+PROGRAM_SECONDS = 600  # of a unit program; where QEMU emulates and its machine is busy everything takes long
+PYTEST_SECONDS = 3600
+AT_ONCE = 2
+GOOD = "guest: all good"
+SKIPPED = 77
+
+
+def say(text):
+    print(f"guest: {text}", flush=True)
+
+
+def set_up(orders):
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def mount(kind, source, where):
+        if libc.mount(source.encode(), where.encode(), kind.encode(), 0, None) != 0:
+            raise OSError(ctypes.get_errno(), where)
+
+    os.environ.update(PATH="/sbin:/usr/bin", HOME="/tmp", PYTHONPATH="/site", UVHTTP_LOG_LEVEL="warn",
+                      UVHTTP_BUILD_DIR=f"{WORK}/build", UVHTTP_KERNEL_TLS="on" if orders["kernel_tls"] else "off",
+                      UVHTTP_KERNEL_AUTOMATIC=orders["automatic"])  # fmt: skip
+    for kind, where in (("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")):
+        mount(kind, kind, where)
+    for module in ("virtio_pci", "virtio_blk", *(["tls"] if orders["kernel_tls"] else [])):
+        subprocess.run(["modprobe", module], check=True)
+    while not os.path.exists("/dev/vda"):  # a second at most; without it the guest's time ends
+        time.sleep(0.01)
+    mount("ext4", "/dev/vda", "/tmp")
+    os.mkdir("/dev/shm")
+    mount("tmpfs", "tmpfs", "/dev/shm")
+    os.chmod("/tmp", 0o1777)
+    import fcntl
+    import socket
+    import struct
+
+    with socket.socket() as one:  # SIOCSIFFLAGS: UP and RUNNING
+        fcntl.ioctl(one, 0x8914, struct.pack("16sh14x", b"lo", 0x41))
+    os.chdir(WORK)
+
+
+def records_sent():
+    """Connections that the kernel has encrypted for, all in software, from boot on."""
+    with open("/proc/net/tls_stat") as lines:
+        return int(dict(line.split() for line in lines)["TlsTxSw"])
+
+
+def run_unit_test(name):
+    """(how it ended, its tests that passed)"""
+    command = [f"{WORK}/build/test/bin/{name}"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=PROGRAM_SECONDS, check=False)
+        status, output = done.returncode, done.stdout + done.stderr
+    except subprocess.TimeoutExpired as late:
+        status, output = "no end", ((late.stdout or b"") + (late.stderr or b"")).decode(errors="replace")
+    passed = sum(map(int, re.findall(r"\[  PASSED  \] (\d+) test", output)))
+    skipped = sum(map(int, re.findall(r"\[  SKIPPED \] (\d+) test", output)))
+    say(f"{name}: status {status}, {passed} passed, {skipped} skipped")
+    if status not in (0, SKIPPED):
+        print(output, flush=True)
+    return status, passed, skipped
+
+
+def run_unit_tests(names):
+    results = {name: run_unit_test(name) for name in names}
+    bad = [name for name, (status, _, _) in results.items() if status not in (0, SKIPPED)]
+    say(f"unit tests: {len(results)} programs, {sum(passed for _, passed, _ in results.values())} tests passed, "
+        f"{sum(skipped for _, _, skipped in results.values())} skipped, {len(bad)} programs failed {' '.join(bad)}")  # fmt: skip
+    return not bad
+
+
+def run_pytest(engine, orders):
+    chosen = ["-k", orders["tests"]] if orders["tests"] else []
+    command = [sys.executable, "-m", "pytest", "-v", "-n", str(AT_ONCE), "--dist", "loadfile", "--color=no", "-rsf", "--durations=15",
+               "-p", "no:cacheprovider", "-m", "not serial", "-o", "timeout=600", *chosen, *orders["files"]]  # fmt: skip
+    status = subprocess.run(command, env={**os.environ, "UVHTTP_ENGINE": engine}, timeout=PYTEST_SECONDS, check=False).returncode
+    say(f"integration tests, {engine}: status {status}")
+    return status == 0
+
+
+def run_tests(orders):
+    parts = [lambda: run_unit_tests(orders["unit_tests"])] if orders["unit_tests"] else []
+    parts += [lambda engine=engine: run_pytest(engine, orders) for engine in orders["engines"] if orders["files"]]
+    good = True
+    for part in parts:
+        before = records_sent() if orders["kernel_tls"] else 0
+        good = part() and good
+        if orders["kernel_tls"]:
+            used = records_sent() - before
+            say(f"{used} connections encrypted by the kernel")
+            good = good and used > 0
+    return good
+
+
+def main():
+    with open("/orders.json") as file:
+        orders = json.load(file)
+    set_up(orders)
+    say(f"Linux {platform.release()}")
+    if run_tests(orders):
+        print(GOOD, flush=True)
+
+
+try:
+    main()
+except BaseException:
+    traceback.print_exc()
+finally:
+    sys.stdout.flush()
+    os.sync()
+    ctypes.CDLL(None).reboot(0x4321FEDC)  # power off

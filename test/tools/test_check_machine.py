@@ -1,0 +1,83 @@
+"""Owns: the proof that the jobs of ./dev kernel name tests that exist, and that its archives are ones that a kernel unpacks."""
+import gzip
+import pathlib
+import stat
+import sys
+import tempfile
+import unittest
+
+from source_text import ROOT
+
+sys.path.append(str(ROOT / "test/machine"))
+import jobs  # noqa: E402
+from archive import Archive  # noqa: E402
+
+
+def entries(path):
+    """(name, mode, time, data) of each entry of a cpio archive (newc)."""
+    data, at = gzip.decompress(path.read_bytes()), 0
+    while at < len(data):
+        assert data[at : at + 6] == b"070701"
+        fields = [int(data[at + 6 + i * 8 : at + 14 + i * 8], 16) for i in range(13)]
+        mode, time, size, name_size = fields[1], fields[5], fields[6], fields[11]
+        name = data[at + 110 : at + 110 + name_size - 1].decode()
+        at = (at + 110 + name_size + 3) & ~3
+        yield name, mode, time, data[at : at + size]
+        at = (at + size + 3) & ~3
+
+
+class JobsTest(unittest.TestCase):
+    def test_every_test_of_a_job_exists(self):
+        for name, job in jobs.JOBS.items():
+            self.assertTrue(job.files and job.folders and job.engines, name)
+            for file in job.files:
+                folder = "machine" if file == "backend" else "integration"
+                self.assertTrue((ROOT / f"test/{folder}/test_{file}.py").exists(), (name, file))
+            for folder in job.folders:
+                self.assertTrue(jobs.unit_tests(ROOT.glob("test/unit/*/test_*.c"), [folder]), (name, folder))
+
+    def test_the_programs_of_folders_without_those_that_compute_alone(self):
+        sources = [pathlib.Path("test/unit") / name for name in ("io/test_b.c", "io/test_a.c", "io/test_exhaustive_x.c", "http1/test_c.c")]
+        self.assertEqual(jobs.unit_tests(sources, ["io"]), ["test_io_a", "test_io_b"])
+        self.assertEqual(jobs.unit_tests(sources, ["io/b", "http1"]), ["test_http1_c", "test_io_b"])
+        self.assertEqual(jobs.unit_tests(sources, ["io/exhaustive_x"]), ["test_io_exhaustive_x"])
+
+
+class ArchiveTest(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.place = pathlib.Path(directory.name)
+
+    def archived(self, fill):
+        archive = Archive(self.place / "archive")
+        fill(archive)
+        archive.close()
+        return list(entries(self.place / "archive"))
+
+    def test_folders_come_once_and_before_what_is_in_them(self):
+        def fill(archive):
+            archive.file("/a/b/one", b"12345")
+            archive.file("/a/b/two", b"")
+            archive.file("/a/b/one", b"another")
+            archive.device("dev/console", 5, 1)
+
+        found = self.archived(fill)
+        self.assertEqual([name for name, *_ in found], ["a", "a/b", "a/b/one", "a/b/two", "dev", "dev/console", "TRAILER!!!"])
+        self.assertEqual(found[2], ("a/b/one", stat.S_IFREG | 0o755, 0, b"12345"))
+        self.assertTrue(stat.S_ISDIR(found[0][1]) and stat.S_ISCHR(found[5][1]))
+
+    def test_a_folder_is_copied_with_times_and_without_what_is_left_out(self):
+        for name in ("module.py", "__pycache__/module.pyc", "test/long.py"):
+            path = self.place / "package" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(name)
+        (self.place / "package/linked.py").symlink_to("module.py")
+        found = {name: (time, data) for name, _, time, data in self.archived(lambda archive: archive.copy(self.place / "package", "/p"))}
+        self.assertEqual(set(found), {"p", "p/module.py", "p/linked.py", "p/__pycache__", "p/__pycache__/module.pyc", "TRAILER!!!"})
+        self.assertEqual(found["p/module.py"], (int((self.place / "package/module.py").stat().st_mtime), b"module.py"))
+        self.assertEqual(found["p/linked.py"][1], b"module.py")
+
+
+if __name__ == "__main__":
+    unittest.main()
