@@ -358,7 +358,7 @@ def test_the_welcome_page_leads_to_what_there_is(serve, tmp_path):
 
 
 def test_a_reader_of_its_lines_that_goes_does_not_end_it(site):
-    port = free_port()
+    port = free_port(LOCAL)
     command = [PROGRAM, "serve", site, "-p", str(port), "--access-log", "-"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert f":{port}/" in process.stdout.readline()
@@ -370,7 +370,7 @@ def test_a_reader_of_its_lines_that_goes_does_not_end_it(site):
 
 def test_a_process_without_standard_descriptors_serves(site):
     """What it prints goes nowhere, and not to a connection that has the number of standard error."""
-    port = free_port()
+    port = free_port(LOCAL)
     process = subprocess.Popen(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", PROGRAM, "serve", site, "-p", str(port), "--access-log", "-"])
     try:
         assert poll(lambda: fetched(port, "/docs/a.txt"), 30) == b"a"
