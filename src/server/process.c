@@ -75,8 +75,10 @@ static void notify_ready(const uvhttp__process_t *process) {
     char addresses[512], text[640];
     uvhttp__tcp_server_addresses(process->server->tcp_server, addresses, sizeof addresses);
     snprintf(text, sizeof text, "READY=1\nSTATUS=listening on %s", addresses);
-    if (uvhttp_service_notify(text) < 0)
-        UVHTTP_LOG_WARN("http: the service manager cannot be reached (NOTIFY_SOCKET): %s", strerrordesc_np(errno));
+    int sent = uvhttp_service_notify(text);
+    if (sent < 0)
+        UVHTTP_LOG_WARN("http: the service manager cannot be reached (NOTIFY_SOCKET): %s",
+                        sent == UVHTTP_E_IO ? strerrordesc_np(errno) : uvhttp_error_message(sent));
 }
 
 /* Under stop_lock. After an upgrade the manager hears of the new process, which is the service from then on, and of

@@ -95,7 +95,8 @@ void uvhttp__successor_init(uvhttp__successor_t *successor) {
     successor->channel = -1;
     successor->words = read_file("/proc/self/cmdline", &size);
     successor->arguments = successor->words ? split(successor->words, size) : NULL;
-    successor->executable = successor->arguments ? find_executable(successor->arguments[0]) : NULL;
+    bool has_name = successor->arguments && successor->arguments[0];
+    successor->executable = has_name ? find_executable(successor->arguments[0]) : NULL;
 }
 
 void uvhttp__successor_deinit(uvhttp__successor_t *successor) {

@@ -57,7 +57,9 @@ int uvhttp__tls_read_file(const char *path, char **data, size_t *size, uvhttp__t
         (*data)[*size] = '\0';
         return result;
     }
+    if (*data) explicit_bzero(*data, *size); /* it may be a part of a key */
     uvhttp__free(*data);
+    *data = NULL;
     if (result == UVHTTP_E_NOMEM) return uvhttp__tls_fail(error, result, "%s: out of memory", path);
     return uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE, "%s: %s", path, strerrordesc_np(error_number));
 }
