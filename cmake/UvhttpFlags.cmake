@@ -1,6 +1,7 @@
 # Owns: compiler flags. uvhttp_flags is linked by everything of ours and never installed.
 set(CMAKE_C_STANDARD_REQUIRED ON)
-set(uvhttp_codegen -D_GNU_SOURCE)
+# Files of any size on 32 bits, too; and system calls have one name in each build, by which tests replace them.
+set(uvhttp_codegen -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64)
 set(uvhttp_link -Wl,--as-needed)
 
 # Asserts would otherwise carry the directory that the library was built in.
