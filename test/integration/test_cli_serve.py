@@ -360,12 +360,16 @@ def test_the_welcome_page_leads_to_what_there_is(serve, tmp_path):
 def test_a_reader_of_its_lines_that_goes_does_not_end_it(site):
     port = free_port(LOCAL)
     command = [PROGRAM, "serve", site, "-p", str(port), "--access-log", "-"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        assert f":{port}/" in process.stdout.readline()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        assert any(f":{port}/" in line for line in iter(process.stdout.readline, "")), "it has ended"
         process.stdout.close()
         assert poll(lambda: fetched(port, "/docs/a.txt"), 30) == fetched(port, "/docs/a.txt") == b"a"
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_a_process_without_standard_descriptors_serves(site):
