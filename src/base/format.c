@@ -1,17 +1,26 @@
 /* Owns: see format.h. */
 #include "base/format.h"
 
-#include <locale.h>
 #include <stdio.h>
+
+bool uvhttp__c_locale_enter(uvhttp__c_locale_t *locale) {
+    locale->own = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (!locale->own) return false;
+    locale->before = uselocale(locale->own);
+    return true;
+}
+
+void uvhttp__c_locale_leave(const uvhttp__c_locale_t *locale) {
+    uselocale(locale->before);
+    freelocale(locale->own);
+}
 
 int uvhttp__format_v(char *out, size_t size, const char *format, va_list arguments) {
     if (size > 0) *out = '\0';
-    locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!c_locale) return -1;
-    locale_t before = uselocale(c_locale);
+    uvhttp__c_locale_t locale;
+    if (!uvhttp__c_locale_enter(&locale)) return -1;
     int wanted = vsnprintf(out, size, format, arguments);
-    uselocale(before);
-    freelocale(c_locale);
+    uvhttp__c_locale_leave(&locale);
     return wanted;
 }
 

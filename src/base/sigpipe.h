@@ -1,4 +1,4 @@
-/* Owns: SIGPIPE of a thread: sendfile(2) and write(2) raise it, and EPIPE says all of it. May include: nothing. */
+/* Owns: blocking SIGPIPE in a thread around sendfile(2) and write(2), whose EPIPE is enough. May include: nothing. */
 #ifndef UVHTTP_SRC_BASE_SIGPIPE_H
 #define UVHTTP_SRC_BASE_SIGPIPE_H
 

@@ -2,10 +2,10 @@
 #ifndef UVHTTP_SRC_BASE_STANDARD_FDS_H
 #define UVHTTP_SRC_BASE_STANDARD_FDS_H
 
-/* Opens /dev/null in place of those that are closed, for good. Otherwise a connection would become standard output or
- * standard error, and would get what is printed there: lines of the log, too. Called before the library makes
- * descriptors of its own that others write to. Returns UVHTTP_OK, UVHTTP_E_NO_DESCRIPTORS or UVHTTP_E_IO. Any thread.
- */
+/* Opens /dev/null in place of each closed one, and leaves it open. Otherwise a connection could become standard output
+ * or standard error, and its client would receive the output of the program and the lines of the log. Call it before
+ * the library makes descriptors for connections and files. Returns UVHTTP_OK, or UVHTTP_E_NO_DESCRIPTORS or
+ * UVHTTP_E_IO with errno. Any thread. */
 int uvhttp__standard_fds_hold(void);
 
 #endif

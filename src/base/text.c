@@ -1,11 +1,11 @@
 /* Owns: the public functions for texts: comparing, numbers, copies, media types (include/uvhttp/str.h). */
 #include <uvhttp/str.h>
 
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/format.h"
 #include "base/str.h"
 
 uvhttp_str_t uvhttp_str(const char *text) {
@@ -71,12 +71,10 @@ int uvhttp_str_to_double(uvhttp_str_t text, double *value) {
     memcpy(copy, text.data, text.size);
     copy[text.size] = '\0';
     /* strtod(3) reads the decimal point of the thread's locale. */
-    locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!c_locale) return UVHTTP_E_NOMEM;
-    locale_t before = uselocale(c_locale);
+    uvhttp__c_locale_t locale;
+    if (!uvhttp__c_locale_enter(&locale)) return UVHTTP_E_NOMEM;
     double number = strtod(copy, NULL);
-    uselocale(before);
-    freelocale(c_locale);
+    uvhttp__c_locale_leave(&locale);
     if (!isfinite(number)) return UVHTTP_E_LIMIT;
     *value = number;
     return UVHTTP_OK;

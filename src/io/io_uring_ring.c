@@ -134,7 +134,7 @@ static int64_t preflight_run(bool bounded, const char **step) {
     return status;
 }
 
-/* What a kernel says to that which it does not know, and not to that which it forbids. */
+/* Whether the error means that the kernel lacks the feature, rather than that it forbids it. */
 static bool is_unknown_to_kernel(int error_number) {
     return error_number == EINVAL || error_number == ENOSYS || error_number == EOPNOTSUPP;
 }

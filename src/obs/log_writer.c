@@ -140,8 +140,8 @@ static void note_failure(uint64_t failed, uint64_t reports, int error) {
     atomic_fetch_add_explicit(&failed_total, lost, memory_order_relaxed);
 }
 
-/* Writes one batch. Called with the lock, which is not held meanwhile. What is lost is the end of a batch; in front of
- * it may be a line that was begun, and counts as written: its rest comes when writing works again. */
+/* Writes one batch. Called with the lock, which is not held meanwhile. A failure loses the lines at the end of the
+ * batch. A line of which a part was written counts as written: the next batch starts with its rest. */
 static void write_batch(void) {
     uvhttp__line_counts_t counts = {.lines = 0};
     uint64_t begun = out.head_done > 0, failed = failed_new, dropped = dropped_new;
