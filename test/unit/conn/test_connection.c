@@ -303,6 +303,22 @@ static void test_what_follows_the_end_is_read_at_a_bounded_rate(void **state) {
     free(flood);
 }
 
+/* A client that reads only when it has sent. The kernel holds what the client has yet to acknowledge, so that a reset
+ * would destroy it. */
+static void test_who_sends_first_gets_what_was_sent_before_the_end(void **state) {
+    fixture_t *fixture = *state;
+    char *data = fixture_have_sent(fixture, send_and_close, 512 << 10);
+    size_t size = 32 << 20;
+    char *flood = pattern_new(size);
+    int fd = fixture_dial_narrow(fixture, "x");
+    client_send(fd, flood, size);
+    client_expect(fd, data, fixture->size);
+    client_expect_eof(fd);
+    fixture_leave(fixture, fd);
+    free(flood);
+    free(data);
+}
+
 static void reset_with_queue(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
     fixture_t *fixture = user;
     (void)data, (void)size;
@@ -422,8 +438,8 @@ int main(void) {
         test_a_paused_connection_reads_a_bounded_amount, test_fin_of_a_paused_connection_comes_after_its_data,
         test_watermarks, test_without_backpressure_on_drain_does_not_come, test_close_sends_everything_before_fin,
         test_close_waits_for_the_peer_for_a_bounded_time, test_what_follows_the_end_is_read_at_a_bounded_rate,
-        test_reset_drops_the_queue, test_a_reset_of_the_client_is_reported,
-        test_a_reset_of_the_client_releases_the_queue, test_without_on_end_the_queue_is_sent_and_closed,
-        test_many_small_pieces_are_sent_as_they_were, test_with_on_end_sending_is_still_possible,
-        test_after_shutdown_receiving_continues);
+        test_who_sends_first_gets_what_was_sent_before_the_end, test_reset_drops_the_queue,
+        test_a_reset_of_the_client_is_reported, test_a_reset_of_the_client_releases_the_queue,
+        test_without_on_end_the_queue_is_sent_and_closed, test_many_small_pieces_are_sent_as_they_were,
+        test_with_on_end_sending_is_still_possible, test_after_shutdown_receiving_continues);
 }

@@ -190,7 +190,8 @@ static void respond_large(uvhttp_request_t *req, uvhttp_response_t *res, void *u
     uvhttp_response_send_static(res, 200, "text/plain", user, LARGE_RESPONSE);
 }
 
-/* Such a client would wait forever for a server that waits for it. */
+/* Such a client would wait forever for a server that waits for it. Its receive buffer is small, so that most of the
+ * response is with the server while it sends. */
 static void test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_response(void **state) {
     serving_t *serving = *state;
     char *data = calloc(1, LARGE_RESPONSE);
@@ -198,7 +199,10 @@ static void test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_r
     uvhttp_route_options(uvhttp_post(serving->server, "/take", respond_large, data),
                          &(uvhttp_route_options_t){.stream_body = true});
     serving_start(serving);
-    int fd = client_ask(serving, HEAD("Content-Length: 67108864\r\n"));
+    int fd = client_socket();
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){65536}, sizeof(int));
+    client_connect_fd(fd, serving->port);
+    client_send_text(fd, HEAD("Content-Length: 67108864\r\n"));
     struct timeval limit = {.tv_sec = LIMIT_SECONDS};
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     for (int i = 0; i < 8; ++i) client_send(fd, data, LARGE_RESPONSE);
