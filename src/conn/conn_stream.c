@@ -143,18 +143,13 @@ static void end_lingering(uvhttp__conn_t *conn) {
         uvhttp__conn_close(conn, conn->close_status);
 }
 
-static void discard_in_tick(uvhttp__tcp_loop_t *loop, uint64_t tick) {
-    if (!uvhttp__timer_active(&loop->discard_timer))
-        uvhttp__timer_set(&loop->io->wheel, &loop->discard_timer, tick * UVHTTP__CONN_DISCARD_MS);
+static bool has_acknowledged(uvhttp__conn_t *conn) {
+    return (conn->flags & UVHTTP__CONN_LINGERING) && uvhttp__stream_acknowledged(&conn->stream).held == 0;
 }
 
-void uvhttp__tcp_loop_discard(uvhttp__tcp_loop_t *loop) {
-    uvhttp__streams_resume(&loop->flooding, UVHTTP__CONN_DISCARDING_MAX);
-    if (!uvhttp__list_empty(&loop->flooding)) discard_in_tick(loop, loop->io->now_ms / UVHTTP__CONN_DISCARD_MS + 1);
-}
-
-/* What comes behind the end. Who sends while there is too much of it waits, by TCP's flow control, for the next tick.
- * To close its connection instead would reset it, and destroy what it has yet to acknowledge. */
+/* What comes behind the end. Who sends while there is too much of it loses the time that is left to read the end. A
+ * peer that has yet to acknowledge something may read only when it has sent: to close its connection would destroy what
+ * the kernel holds for it, and to read nothing of it would hold up both. The limits of its output end it. */
 static NOINLINE size_t discard(uvhttp__conn_t *conn, size_t size) {
     uvhttp__tcp_loop_t *loop = conn->loop;
     uint64_t tick = uvhttp__conn_now_ms(conn) / UVHTTP__CONN_DISCARD_MS;
@@ -162,11 +157,9 @@ static NOINLINE size_t discard(uvhttp__conn_t *conn, size_t size) {
         loop->discard_tick = tick;
         loop->discarded = 0;
     }
-    if (loop->discarded >= UVHTTP__CONN_DISCARD_MAX) {
+    if (loop->discarded >= UVHTTP__CONN_DISCARD_MAX && has_acknowledged(conn)) {
         uvhttp__counters_add(&loop->counters, closing_floods, 1);
-        uvhttp__stream_resume_later(&conn->stream, &loop->flooding);
-        discard_in_tick(loop, tick + 1);
-        return 0;
+        uvhttp__conn_close(conn, conn->close_status);
     }
     loop->discarded += size;
     return size;

@@ -53,7 +53,6 @@ void uvhttp__tcp_loop_check_done(uvhttp__tcp_loop_t *loop) {
     pthread_mutex_unlock(&loop->tcp_server->stop_lock);
     UVHTTP_LOG_INFO("%s: loop %u has drained", loop->tcp_server->options.name, loop->index);
     uvhttp__timer_stop(&loop->io->wheel, &loop->drain_timer);
-    uvhttp__timer_stop(&loop->io->wheel, &loop->discard_timer);
     if (loop->tcp_server->uv)
         finished(loop);
     else

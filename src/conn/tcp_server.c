@@ -71,7 +71,6 @@ static int loops_new(uvhttp__tcp_server_t *tcp_server, uint32_t count) {
         loop->index = i;
         uvhttp__list_init(&loop->conns);
         uvhttp__list_init(&loop->idle);
-        uvhttp__list_init(&loop->flooding);
         uvhttp__slab_init(&loop->slab, tcp_server->options.ops->conn_size);
     }
     return UVHTTP_OK;
@@ -162,8 +161,6 @@ static void on_loop_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *
     uvhttp__tcp_loop_t *loop = user;
     if (timer == &loop->place_timer)
         uvhttp__tcp_loop_find_place(loop, true);
-    else if (timer == &loop->discard_timer)
-        uvhttp__tcp_loop_discard(loop);
     else if (loop->draining)
         cut_off(loop);
     else
@@ -332,7 +329,6 @@ static int loop_make_io(uvhttp__tcp_loop_t *loop) {
     uvhttp__timer_kind_t kind = uvhttp__wheel_kind(&loop->io->wheel, on_loop_timer, loop);
     uvhttp__timer_init(&loop->drain_timer, kind);
     uvhttp__timer_init(&loop->place_timer, kind);
-    uvhttp__timer_init(&loop->discard_timer, kind);
     return UVHTTP_OK;
 }
 

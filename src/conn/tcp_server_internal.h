@@ -50,10 +50,6 @@ void uvhttp__tcp_server_fit_descriptors(uvhttp__tcp_server_t *tcp_server, bool r
 /* They are gone. Idempotent. */
 void uvhttp__tcp_server_forget_descriptors(uvhttp__tcp_server_t *tcp_server);
 
-/* conn_stream.c */
-/* The next tick for connections that have ended and whose clients send more than the loop discards in one. */
-void uvhttp__tcp_loop_discard(uvhttp__tcp_loop_t *loop);
-
 /* evict.c */
 /* Leaves its loop's list. */
 void uvhttp__conn_unlink(uvhttp__conn_t *conn);

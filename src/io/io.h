@@ -264,11 +264,6 @@ int uvhttp__stream_connect(uvhttp__stream_t *stream, uvhttp__loop_t *loop, const
 /* Delivers again what on_data did not consume, in the next iteration, after all streams that already wait. May be
  * called inside on_data. */
 void uvhttp__stream_resume(uvhttp__stream_t *stream);
-/* For on_data, which then leaves bytes: the stream waits in `later` until uvhttp__streams_resume, and resuming it has
- * no effect before that. It leaves the list when it is closed. */
-void uvhttp__stream_resume_later(uvhttp__stream_t *stream, uvhttp__list_t *later);
-/* Resumes at most `count` of those that wait, the first first. */
-void uvhttp__streams_resume(uvhttp__list_t *later, unsigned count);
 
 /* Queues output. None of these blocks or calls back; all are ignored (and released) once the stream is broken or
  * closing. send_iteration: data is in the arena of this iteration, or static. copy: data is copied into the arena. ref:

@@ -178,15 +178,6 @@ UVHTTP__HOT void uvhttp__stream_resume(uvhttp__stream_t *stream) {
     if (!uvhttp__list_linked(&stream->ready)) uvhttp__list_push_back(&stream->loop->ready, &stream->ready);
 }
 
-void uvhttp__stream_resume_later(uvhttp__stream_t *stream, uvhttp__list_t *later) {
-    uvhttp__list_push_back(later, &stream->ready);
-}
-
-void uvhttp__streams_resume(uvhttp__list_t *later, unsigned count) {
-    for (uvhttp__list_t *node; count > 0 && (node = uvhttp__list_pop_front(later)); count--)
-        uvhttp__stream_resume(UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, ready));
-}
-
 /* One delivery of kept bytes; what on_data leaves stays kept, and the stream paused until it resumes again. */
 static void deliver_held(uvhttp__stream_t *stream) {
     uvhttp__read_to(stream, UVHTTP__READ_OPEN);
