@@ -550,7 +550,7 @@ uvhttp_server_counters(const uvhttp_server_t *server,
 /** Returns a counter by name, or 0 if there is no such counter. Any thread. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD uint64_t uvhttp_server_counter(const uvhttp_server_t *server, const char *name);
 
-/** Returns the version, "0.1.0". Static storage. */
+/** Returns the version, such as "0.2.0". Static storage. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD const char *uvhttp_version(void);
 /** Returns what this binary was built from and with, as lines `key: value`: git revision ("unknown" without git),
  * whether files differed from it ("dirty"), a hash of the sources, compiler, flags, options and sanitizers. Static
