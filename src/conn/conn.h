@@ -60,8 +60,9 @@ typedef enum uvhttp__conn_phase {
  * that the peer sees an end and not a reset. */
 #define UVHTTP__CONN_IDLE_LINGER_MS 200
 /* What a loop reads in a tick, in bytes and ms, only to throw it away because its connections have ended. Beyond it
- * those that send are closed, if their peers have acknowledged everything. The rest of a refused upload is read at the
- * speed of a network, and a flood costs the others little. */
+ * those that send are closed, or not read while their output goes out, unless the peer has broken no rule and has yet
+ * to acknowledge something. The rest of a refused upload is read at the speed of a network, and a flood costs the
+ * others little. */
 #define UVHTTP__CONN_DISCARD_MAX (4u << 20)
 #define UVHTTP__CONN_DISCARD_MS 64
 /* How long a handshake may take that began while its server stops. */
@@ -127,8 +128,8 @@ void uvhttp__conn_drain(uvhttp__conn_t *conn);
 /* The same for this connection alone. Idempotent. */
 void uvhttp__conn_drain_alone(uvhttp__conn_t *conn);
 
-/* The graceful end: queued output is sent, then FIN. Bytes that still arrive are discarded: without a limit until the
- * peer has acknowledged everything, then up to what the loop discards (UVHTTP__CONN_DISCARD_MAX). It closes when the
+/* The graceful end: queued output is sent, then FIN. Bytes that still arrive are discarded, up to what the loop
+ * discards (UVHTTP__CONN_DISCARD_MAX). It closes when the
  * peer has closed too, or UVHTTP__CONN_LINGER_MS after it has acknowledged everything, within the limits of the server.
  * Idempotent. */
 void uvhttp__conn_finish(uvhttp__conn_t *conn);

@@ -147,9 +147,10 @@ static bool has_acknowledged(uvhttp__conn_t *conn) {
     return (conn->flags & UVHTTP__CONN_LINGERING) && uvhttp__stream_acknowledged(&conn->stream).held == 0;
 }
 
-/* What comes behind the end. Who sends while there is too much of it loses the time that is left to read the end. A
- * peer that has yet to acknowledge something may read only when it has sent: to close its connection would destroy what
- * the kernel holds for it, and to read nothing of it would hold up both. The limits of its output end it. */
+/* What comes behind the end. Who sends while there is too much of it loses the time that is left to read the end, or,
+ * while output still goes out, waits until it has. Not so a peer that has broken no rule and has yet to acknowledge
+ * something. It may read only when it has sent: to close its connection would destroy what the kernel holds for it, and
+ * to read nothing of it would hold up both. The limits of its output end it. */
 static NOINLINE size_t discard(uvhttp__conn_t *conn, size_t size) {
     uvhttp__tcp_loop_t *loop = conn->loop;
     uint64_t tick = uvhttp__conn_now_ms(conn) / UVHTTP__CONN_DISCARD_MS;
@@ -157,8 +158,10 @@ static NOINLINE size_t discard(uvhttp__conn_t *conn, size_t size) {
         loop->discard_tick = tick;
         loop->discarded = 0;
     }
-    if (loop->discarded >= UVHTTP__CONN_DISCARD_MAX && has_acknowledged(conn)) {
+    bool too_much = loop->discarded >= UVHTTP__CONN_DISCARD_MAX;
+    if (too_much && (conn->close_status != UVHTTP_OK || has_acknowledged(conn))) {
         uvhttp__counters_add(&loop->counters, closing_floods, 1);
+        if (!(conn->flags & UVHTTP__CONN_LINGERING)) return 0;
         uvhttp__conn_close(conn, conn->close_status);
     }
     loop->discarded += size;

@@ -59,7 +59,7 @@
     X(resets_closing, TOTAL, connection_resets, "phase=\"closing\"",                                                   \
       "Connections that clients reset after the server had begun to close them")                                       \
     X(closing_floods, TOTAL, closing_floods, "",                                                                       \
-      "Connections that were closed because too many bytes came behind their ends")                                    \
+      "Times that too many bytes came behind the ends of connections, and one was closed or paused")                   \
     X(aborted, TOTAL, aborted, "", "Requests whose client was gone before the response was sent")                      \
     X(deferred, TOTAL, deferred, "", "Responses that were deferred")                                                   \
     X(handler_no_response, TOTAL, handler_no_response, "",                                                             \

@@ -1,4 +1,5 @@
 /* Owns: tests of request bodies that the handler takes as they arrive. */
+#include "conn/conn.h"
 #include "support/failing_allocator.h"
 #include "support/streaming.h"
 
@@ -183,15 +184,30 @@ static void test_a_deferred_response_without_on_body_leaves_the_body_unread(void
     close(fd);
 }
 
-enum { LARGE_RESPONSE = 8 << 20 };
+/* The kernel takes all of the second at once. */
+enum { LARGE_RESPONSE = 8 << 20, SMALL_RESPONSE = 512 << 10 };
 
 static void respond_large(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req;
     uvhttp_response_send_static(res, 200, "text/plain", user, LARGE_RESPONSE);
 }
 
-/* Such a client would wait forever for a server that waits for it. Its receive buffer is small, so that most of the
- * response is with the server while it sends. */
+static void respond_small(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
+    uvhttp_response_send_static(res, 200, "text/plain", user, SMALL_RESPONSE);
+}
+
+/* Most of a response stays with the server while such a client sends. */
+static int connect_narrow(const serving_t *serving) {
+    int fd = client_socket();
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){65536}, sizeof(int));
+    client_connect_fd(fd, serving->port);
+    struct timeval limit = {.tv_sec = LIMIT_SECONDS};
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    return fd;
+}
+
+/* Such a client would wait forever for a server that waits for it. */
 static void test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_response(void **state) {
     serving_t *serving = *state;
     char *data = calloc(1, LARGE_RESPONSE);
@@ -199,17 +215,31 @@ static void test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_r
     uvhttp_route_options(uvhttp_post(serving->server, "/take", respond_large, data),
                          &(uvhttp_route_options_t){.stream_body = true});
     serving_start(serving);
-    int fd = client_socket();
-    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){65536}, sizeof(int));
-    client_connect_fd(fd, serving->port);
+    int fd = connect_narrow(serving);
     client_send_text(fd, HEAD("Content-Length: 67108864\r\n"));
-    struct timeval limit = {.tv_sec = LIMIT_SECONDS};
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     for (int i = 0; i < 8; ++i) client_send(fd, data, LARGE_RESPONSE);
     static char in[65536]; /* the server's thread may still be reading `data` */
     size_t got = 0;
     for (ssize_t now; (now = client_receive_some(fd, in, sizeof in)) > 0;) got += (size_t)now;
     assert_true(got > LARGE_RESPONSE);
+    serving_leave(serving, fd);
+    free(data);
+}
+
+/* It reads nothing, either, but it has broken a rule: nobody waits for it. */
+static void test_a_client_that_floods_behind_a_refusal_is_reset_although_it_reads_nothing(void **state) {
+    serving_t *serving = *state;
+    char *data = calloc(1, LARGE_RESPONSE);
+    serving_make(serving);
+    uvhttp_get(serving->server, "/static", respond_small, data);
+    serving_start(serving);
+    int fd = connect_narrow(serving);
+    client_send_text(fd, GET("/static") "nonsense\r\n\r\n");
+    uint64_t start = uvhttp__clock_ns() / 1000000;
+    while (send(fd, data, LARGE_RESPONSE, MSG_NOSIGNAL) > 0) continue;
+    uint64_t ticks = (uvhttp__clock_ns() / 1000000 - start) / UVHTTP__CONN_DISCARD_MS + 2;
+    bool slow = counter(serving, "bytes_received") <= (ticks + 1) * UVHTTP__CONN_DISCARD_MAX; /* the machine */
+    assert_true(slow || counter(serving, "closing_floods") > 0);
     serving_leave(serving, fd);
     free(data);
 }
@@ -522,6 +552,7 @@ int main(void) {
         test_a_large_or_chunked_rest_ends_the_connection_after_the_response,
         test_a_handler_that_neither_responds_nor_defers_gets_500,
         test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_response,
+        test_a_client_that_floods_behind_a_refusal_is_reset_although_it_reads_nothing,
         test_a_deferred_response_without_on_body_leaves_the_body_unread,
         test_a_paused_handler_holds_back_a_client_of_64_mib, test_pausing_from_another_thread_and_in_the_handler,
         test_a_client_that_goes_at_any_byte_is_reported_once, test_a_reset_reaches_a_paused_handler,
