@@ -168,10 +168,16 @@ static void forget_dates(played_t *played) {
         if (strncasecmp(played->data + i, field, 8) == 0) memset(played->data + i + 8, 'x', 29);
 }
 
+/* A client that ends its connection instead of sending its body gets no response after this. */
+static bool is_continue(const char *data, size_t size) {
+    static const char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    return size == sizeof line - 1 && memcmp(data, line, size) == 0;
+}
+
 /* Responses follow each other without a byte between them, and the last one is complete. */
 static void expect_whole(const played_t *played) {
     size_t at = 0;
-    for (size_t i = 0; at < played->size; i++) {
+    for (size_t i = 0; at < played->size && !is_continue(played->data + at, played->size - at); i++) {
         uvhttp__http1_response_t response;
         uvhttp_str_t body;
         uvhttp__http1_response_init(&response, 65536, NULL);
