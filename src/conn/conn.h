@@ -129,9 +129,8 @@ void uvhttp__conn_drain(uvhttp__conn_t *conn);
 void uvhttp__conn_drain_alone(uvhttp__conn_t *conn);
 
 /* The graceful end: queued output is sent, then FIN. Bytes that still arrive are discarded, up to what the loop
- * discards (UVHTTP__CONN_DISCARD_MAX). It closes when the
- * peer has closed too, or UVHTTP__CONN_LINGER_MS after it has acknowledged everything, within the limits of the server.
- * Idempotent. */
+ * discards (UVHTTP__CONN_DISCARD_MAX). It closes when the peer has closed too, or UVHTTP__CONN_LINGER_MS after the peer
+ * has acknowledged everything, within the limits of the server. Idempotent. */
 void uvhttp__conn_finish(uvhttp__conn_t *conn);
 /* The same with a time at which sending is aborted. */
 void uvhttp__conn_finish_by(uvhttp__conn_t *conn, uint64_t deadline_ms);

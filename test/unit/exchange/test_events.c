@@ -296,9 +296,7 @@ static void test_a_client_that_does_not_read_is_cut_off(void **state) {
     options = (uvhttp_events_options_t){.queue_max = 65536};
     serving_t *serving = start(state);
     serving_start(serving);
-    int fd = client_socket();
-    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){4096}, sizeof(int));
-    client_connect_fd(fd, serving->port);
+    int fd = client_connect_narrow(serving->port, 4096);
     client_send_text(fd, GET("/events"));
     uvhttp_events_t *events = opened();
     static char text[8000];

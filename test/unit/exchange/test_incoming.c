@@ -184,24 +184,16 @@ static void test_a_deferred_response_without_on_body_leaves_the_body_unread(void
     close(fd);
 }
 
-/* The kernel takes all of the second at once. */
-enum { LARGE_RESPONSE = 8 << 20, SMALL_RESPONSE = 512 << 10 };
+enum { LARGE_RESPONSE = 8 << 20 };
 
-static void respond_large(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void respond_static(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    const uvhttp_str_t *body = user;
     (void)req;
-    uvhttp_response_send_static(res, 200, "text/plain", user, LARGE_RESPONSE);
+    uvhttp_response_send_static(res, 200, "text/plain", body->data, body->size);
 }
 
-static void respond_small(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    (void)req;
-    uvhttp_response_send_static(res, 200, "text/plain", user, SMALL_RESPONSE);
-}
-
-/* Most of a response stays with the server while such a client sends. */
 static int connect_narrow(const serving_t *serving) {
-    int fd = client_socket();
-    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){65536}, sizeof(int));
-    client_connect_fd(fd, serving->port);
+    int fd = client_connect_narrow(serving->port, 65536);
     struct timeval limit = {.tv_sec = LIMIT_SECONDS};
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     return fd;
@@ -211,8 +203,9 @@ static int connect_narrow(const serving_t *serving) {
 static void test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_response(void **state) {
     serving_t *serving = *state;
     char *data = calloc(1, LARGE_RESPONSE);
+    uvhttp_str_t body = {data, LARGE_RESPONSE};
     serving_make(serving);
-    uvhttp_route_options(uvhttp_post(serving->server, "/take", respond_large, data),
+    uvhttp_route_options(uvhttp_post(serving->server, "/take", respond_static, &body),
                          &(uvhttp_route_options_t){.stream_body = true});
     serving_start(serving);
     int fd = connect_narrow(serving);
@@ -230,8 +223,9 @@ static void test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_r
 static void test_a_client_that_floods_behind_a_refusal_is_reset_although_it_reads_nothing(void **state) {
     serving_t *serving = *state;
     char *data = calloc(1, LARGE_RESPONSE);
+    uvhttp_str_t body = {data, 512 << 10}; /* the kernel takes all of it at once */
     serving_make(serving);
-    uvhttp_get(serving->server, "/static", respond_small, data);
+    uvhttp_get(serving->server, "/static", respond_static, &body);
     serving_start(serving);
     int fd = connect_narrow(serving);
     client_send_text(fd, GET("/static") "nonsense\r\n\r\n");

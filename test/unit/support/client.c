@@ -37,6 +37,13 @@ void client_connect_fd(int fd, int port) {
     if (error != 0) fail_msg("client: connect: %s", strerror(error));
 }
 
+int client_connect_narrow(int port, int receive_buffer) {
+    int fd = client_socket();
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
+    client_connect_fd(fd, port);
+    return fd;
+}
+
 void client_connect_expect_reset(int fd, int port) {
     int error = connect_error(fd, port);
     if (error == 0)

@@ -20,6 +20,8 @@ void set_limits(int fd);
 struct sockaddr_in loopback(int port);
 int client_socket(void);
 void client_connect_fd(int fd, int port);
+/* Its receive buffer is small, so that what it does not read stays with the server. */
+int client_connect_narrow(int port, int receive_buffer);
 /* Connects to a server that resets each new connection. On a busy machine the reset comes before connect() returns,
  * which then reports it. */
 void client_connect_expect_reset(int fd, int port);

@@ -206,10 +206,7 @@ int dial(fixture_t *fixture) {
 }
 
 int dial_narrow(fixture_t *fixture) {
-    int fd = client_socket();
-    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){16384}, sizeof(int));
-    client_connect_fd(fd, fixture->port);
-    return fd;
+    return client_connect_narrow(fixture->port, 16384);
 }
 
 int fixture_dial(fixture_t *fixture, const char *text) {
