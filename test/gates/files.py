@@ -13,9 +13,7 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -32,15 +30,6 @@ DROPS_MAX = 500
 PATHS = {"mount": "/tls/files/large.bin", "handler": "/file?path={directory}/large.bin"}
 LOOKS = ("cachestat", "syscall_0x1c3", "preadv2")  # strace may not know the first by name
 READ_CALLS = ("pread64", "preadv")
-
-
-def trace(process, path):
-    command = ["strace", "-f", "-e", "signal=none", "-o", path, "-p", str(process.pid)]
-    strace = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    if "attached" not in (line := strace.stderr.readline()):
-        strace.wait()
-        gate.skip(f"strace cannot attach: {line.strip()}")
-    return strace
 
 
 def count_calls(path, loop):
@@ -110,13 +99,11 @@ def count(engine, path, cold):
         client = stack.enter_context(gate.connect(port))
         size = gate.response_size(client, request)
         log = os.path.join(directory, "calls")
-        strace = trace(process, log)
-        for _ in range(ROUNDS):
-            if cold and (why := drop(file)):
-                sys.exit(f"BROKEN  {why}")
-            gate.lock_step([client], 1, size, request)
-        strace.send_signal(signal.SIGINT)
-        strace.wait()
+        with gate.traced(process, log, "-f", "-e", "signal=none"):
+            for _ in range(ROUNDS):
+                if cold and (why := drop(file)):
+                    sys.exit(f"BROKEN  {why}")
+                gate.lock_step([client], 1, size, request)
         return count_calls(log, process.pid)
 
 

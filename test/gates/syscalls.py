@@ -5,10 +5,7 @@ io_uring: only io_uring_enter, one per loop iteration. libuv: one recvfrom and o
 per iteration, and no epoll_ctl. A body of 100 KB adds one sendfile. A timer that falls due in the window may cost an iteration: ALLOWANCE calls in all."""
 import os
 import pathlib
-import re
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 
@@ -18,24 +15,6 @@ import gate
 ALLOWANCE = 12  # iterations for timers (a few a second), and the call that strace interrupts when it attaches
 
 
-def attach(pid, counts_path):
-    strace = subprocess.Popen(["strace", "-f", "-c", "-o", counts_path, "-p", str(pid)], stderr=subprocess.PIPE, text=True)
-    line = strace.stderr.readline()
-    if "attached" not in line:
-        strace.wait()
-        gate.skip(f"strace cannot attach: {line.strip()}")
-    return strace
-
-
-def read_counts(path):
-    counts = {}
-    for line in open(path):
-        row = re.match(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)(?:\s+\d+)?\s+(\w+)$", line)
-        if row and row[2] != "total":
-            counts[row[2]] = int(row[1])
-    return counts
-
-
 def count(engine, connections, rounds, per_write=1, request=gate.GET):
     """Returns (requests, system calls by name)."""
     with gate.server(engine) as (process, port), tempfile.TemporaryDirectory() as directory:
@@ -43,17 +22,11 @@ def count(engine, connections, rounds, per_write=1, request=gate.GET):
         size = gate.response_size(clients[0], request)
         gate.lock_step(clients, 20, size, request, per_write)
         path = os.path.join(directory, "counts")
-        strace = attach(process.pid, path)
-        requests = gate.lock_step(clients, rounds, size, request, per_write)
-        strace.send_signal(signal.SIGINT)
-        strace.wait()
+        with gate.traced(process, path, "-f", "-c"):
+            requests = gate.lock_step(clients, rounds, size, request, per_write)
         for client in clients:
             client.close()
-        return requests, read_counts(path)
-
-
-def others(counts, *known):
-    return {name: n for name, n in counts.items() if name not in known}
+        return requests, gate.read_counts(path)
 
 
 def check_uring(connections, rounds, per_write, bound):
@@ -63,7 +36,7 @@ def check_uring(connections, rounds, per_write, bound):
     if not counts:
         gate.check(f"{what}: system calls not seen", 1, 0)
     gate.check(f"{what}: io_uring_enter per request", enters / requests, bound)
-    rest = others(counts, "io_uring_enter")
+    rest = gate.others(counts, "io_uring_enter")
     gate.check(f"{what}: other system calls in {requests} requests", sum(rest.values()), 2, str(rest or ""))
 
 
@@ -83,7 +56,7 @@ def check_epoll(connections, rounds, per_write):
             gate.check(f"{what}: {names[0]} not seen", writes - calls, 0, "fewer than needed: strace missed some")
     waits = sum(counts.get(name, 0) for name in WAITS)
     gate.check(f"{what}: epoll_pwait per batch", max(0, waits - ALLOWANCE) / writes, 1)
-    rest = others(counts, *WAITS, *RECEIVES, *SENDS)
+    rest = gate.others(counts, *WAITS, *RECEIVES, *SENDS)
     gate.check(f"{what}: other system calls in {requests} requests", sum(rest.values()), 2, str(rest or ""))
 
 
@@ -98,7 +71,7 @@ def check_large(engine, bounds):
         gate.check(f"{engine}, 100 KB: {names[0]} per request", max(0, calls - ALLOWANCE) / requests, bound)
     if counts.get("sendfile", 0) < requests:
         gate.check(f"{engine}, 100 KB: requests without sendfile", requests - counts.get("sendfile", 0), 0)
-    rest = others(counts, *(name for names in bounds for name in names))
+    rest = gate.others(counts, *(name for names in bounds for name in names))
     gate.check(f"{engine}, 100 KB: other system calls in {requests} requests", sum(rest.values()), 10, str(rest or ""))
 
 

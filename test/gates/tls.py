@@ -5,11 +5,8 @@ thread reads none of it, other threads do. (That a message allocates nothing of 
 import itertools
 import os
 import pathlib
-import re
 import shutil
-import signal
 import ssl
-import subprocess
 import sys
 import tempfile
 
@@ -35,17 +32,10 @@ def count(server, https_port, request, rounds, follow):
         size = gate.response_size(client, request)
         gate.lock_step([client], 20, size, request)
         path = os.path.join(directory, "counts")
-        command = ["strace", *(["-f"] if follow else []), "-c", "-o", path, "-p", str(process.pid)]
-        strace = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        if "attached" not in (line := strace.stderr.readline()):
-            strace.wait()
-            gate.skip(f"strace cannot attach: {line.strip()}")
-        gate.lock_step([client], rounds, size, request)
-        strace.send_signal(signal.SIGINT)
-        strace.wait()
+        with gate.traced(process, path, "-c", *(["-f"] if follow else [])):
+            gate.lock_step([client], rounds, size, request)
         client.close()
-        rows = (re.match(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)(?:\s+\d+)?\s+(\w+)$", line) for line in open(path))
-        return {row[2]: int(row[1]) for row in rows if row and row[2] != "total"}
+        return gate.read_counts(path)
 
 
 def count_small(engine, rounds):
@@ -62,10 +52,6 @@ def count_large(engine, path, rounds, follow):
         return count(gate.test_server(engine, arguments), https_port, request, rounds, follow)
 
 
-def others(counts, *known):
-    return {name: n for name, n in counts.items() if name not in known}
-
-
 def main():
     if not shutil.which("strace"):
         gate.skip("strace is not installed")
@@ -73,14 +59,14 @@ def main():
     counts = count_small("uring", rounds)
     gate.check("io_uring: io_uring_enter not seen", int("io_uring_enter" not in counts), 0)
     gate.check("io_uring: io_uring_enter per request", max(0, counts.get("io_uring_enter", 0) - ALLOWANCE) / rounds, 1.05)
-    rest = others(counts, "io_uring_enter")
+    rest = gate.others(counts, "io_uring_enter")
     gate.check(f"io_uring: other system calls in {rounds} requests", sum(rest.values()), 2, str(rest or ""))
     counts = count_small("epoll", rounds)
     for names in (("recvfrom", "read"), ("sendto", "sendmsg"), ("epoll_wait", "epoll_pwait", "epoll_pwait2")):
         calls = sum(counts.get(name, 0) for name in names)
         gate.check(f"epoll: {names[0]} not seen", max(0, rounds - calls), ALLOWANCE)
         gate.check(f"epoll: {names[0]} per request", max(0, calls - ALLOWANCE) / rounds, 1)
-    rest = others(counts, "recvfrom", "read", "sendto", "sendmsg", "epoll_wait", "epoll_pwait", "epoll_pwait2")
+    rest = gate.others(counts, "recvfrom", "read", "sendto", "sendmsg", "epoll_wait", "epoll_pwait", "epoll_pwait2")
     gate.check(f"epoll: other system calls in {rounds} requests", sum(rest.values()), 2, str(rest or ""))
     for engine, (what, path) in itertools.product(("uring", "epoll"), FILES.items()):
         everybody = count_large(engine, path, 20, True).get("preadv", 0)

@@ -4,11 +4,13 @@ count (no ptrace, no valgrind), saying why."""
 import contextlib
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 BUILD_DIR = pathlib.Path(os.environ.get("UVHTTP_BUILD_DIR", "build")).absolute()
 SERVER = BUILD_DIR / "dist" / "bin" / "performance_test"
@@ -96,6 +98,43 @@ def wait_port(process, port, log):
             skip(f"the engine does not work here: {text}")
         sys.exit(f"BROKEN  the server did not start: {text}")
     sys.exit("BROKEN  the server does not listen")
+
+
+@contextlib.contextmanager
+def traced(process, path, *options):
+    """strace of the process while the block runs; behind it, what it wrote is in path. A client has its last response before
+    the call that sent it has returned and is counted, so the trace ends when every thread of the process sleeps."""
+    command = ["strace", *options, "-o", path, "-p", str(process.pid)]
+    strace = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    if "attached" not in (line := strace.stderr.readline()):
+        strace.wait()
+        skip(f"strace cannot attach: {line.strip()}")
+    try:
+        yield
+        wait_asleep(process)
+    finally:
+        strace.send_signal(signal.SIGINT)
+        strace.wait()
+
+
+def wait_asleep(process):
+    """Until every thread waits for something from outside: one that strace holds, or that runs, has another state."""
+    for attempt in range(200 * SECONDS):
+        states = [stat.read_text().rsplit(")", 1)[1].split()[0] for stat in pathlib.Path(f"/proc/{process.pid}/task").glob("*/stat")]
+        if states and set(states) <= {"S", "I"}:
+            return
+        time.sleep(0.005)
+    sys.exit(f"BROKEN  the server does not come to rest: its threads are in the states {states}")
+
+
+def read_counts(path):
+    """System calls by name, of strace -c."""
+    rows = (re.match(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)(?:\s+\d+)?\s+(\w+)$", line) for line in open(path))
+    return {row[2]: int(row[1]) for row in rows if row and row[2] != "total"}
+
+
+def others(counts, *known):
+    return {name: n for name, n in counts.items() if name not in known}
 
 
 def read_replies(client, count, response_size):
