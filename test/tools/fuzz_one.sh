@@ -1,5 +1,5 @@
 #!/bin/sh
-# Owns: one libFuzzer run: fuzz_one.sh PROGRAM SECONDS [SEED]. The seed of its random numbers makes a run repeatable; 0
+# Owns: one libFuzzer run: fuzz_one.sh PROGRAM SECONDS [SEED], the seed of its random numbers; 0
 # (the default) is another one each time. Inputs to start from: test/fuzz/corpus/<name>/, dictionary:
 # test/fuzz/<name>.dict; both optional. What it finds stays in build/fuzz/.
 set -eu
