@@ -22,7 +22,10 @@ struct uvhttp_tcp {
     uvhttp__tcp_loop_t *loop;
     uvhttp__loop_ref_t *ref; /* handle for other threads, NULL until asked for */
     void *user;
-    uint32_t output_check;          /* its index in loop->output_checks, while UVHTTP__CONN_CHECKED */
+    union {
+        uint32_t output_check; /* its index in loop->output_checks, while UVHTTP__CONN_CHECKED */
+        uint32_t linger_end;   /* after that, in grains of its timer: how long it may linger on; 0: not decided yet */
+    };
     int16_t close_status;           /* UVHTTP_E_* for on_closed */
     uint16_t flags;                 /* UVHTTP__CONN_* */
     struct uvhttp__conn_peer *peer; /* remembered once it was asked for; NULL until then */
@@ -54,8 +57,12 @@ typedef enum uvhttp__conn_phase {
     UVHTTP__PHASE_CLOSING, /* the server has begun to close it */
 } uvhttp__conn_phase_t;
 
-/* How long the peer may take to close after our FIN, once it has all before it. */
+/* How long the peer may take to close after our FIN, once it has all before it. The time starts again when so
+ * many bytes of it are read at once: the rest of a refused upload, which it may have to send before it reads. */
 #define UVHTTP__CONN_LINGER_MS 2000
+#define UVHTTP__CONN_LINGER_BYTES 1024
+/* But not later than this after the first of them. */
+#define UVHTTP__CONN_LINGER_MAX_MS 30000
 /* The same for a connection that was idle while its server stops: long enough to discard bytes that cross our FIN, so
  * that the peer sees an end and not a reset. */
 #define UVHTTP__CONN_IDLE_LINGER_MS 200
@@ -130,7 +137,7 @@ void uvhttp__conn_drain_alone(uvhttp__conn_t *conn);
 
 /* The graceful end: queued output is sent, then FIN. Bytes that still arrive are discarded, up to what the loop
  * discards (UVHTTP__CONN_DISCARD_MAX). It closes when the peer has closed too, or UVHTTP__CONN_LINGER_MS after the peer
- * has acknowledged everything, within the limits of the server. Idempotent. */
+ * has acknowledged everything and sends no more, within the limits of the server. Idempotent. */
 void uvhttp__conn_finish(uvhttp__conn_t *conn);
 /* The same with a time at which sending is aborted. */
 void uvhttp__conn_finish_by(uvhttp__conn_t *conn, uint64_t deadline_ms);

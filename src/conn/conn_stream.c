@@ -134,6 +134,16 @@ static void linger(uvhttp__conn_t *conn) {
                            uvhttp__conn_now_ms(conn) + (brief ? UVHTTP__CONN_IDLE_LINGER_MS : UVHTTP__CONN_LINGER_MS));
 }
 
+/* The peer has sent something. While its output is checked, its time has not begun. */
+static void linger_on(uvhttp__conn_t *conn) {
+    if ((conn->flags & UVHTTP__CONN_CHECKED) || conn->loop->draining) return;
+    uint64_t now_ms = uvhttp__conn_now_ms(conn);
+    uint64_t grain = UVHTTP__CONN_TIMER_GRAIN_MS;
+    if (conn->linger_end == 0) conn->linger_end = (uint32_t)((now_ms + UVHTTP__CONN_LINGER_MAX_MS) / grain);
+    uint32_t deadline = (uint32_t)((now_ms + UVHTTP__CONN_LINGER_MS) / grain);
+    if ((int32_t)(conn->linger_end - deadline) >= 0) uvhttp__conn_timer_set(conn, now_ms + UVHTTP__CONN_LINGER_MS);
+}
+
 /* The peer may continue to read, at its rate: the connection is not closed meanwhile. A server that stops leaves that
  * to the kernel. */
 static void end_lingering(uvhttp__conn_t *conn) {
@@ -163,6 +173,8 @@ static NOINLINE size_t discard(uvhttp__conn_t *conn, size_t size) {
         uvhttp__counters_add(&loop->counters, closing_floods, 1);
         if (!(conn->flags & UVHTTP__CONN_LINGERING)) return 0;
         uvhttp__conn_close(conn, conn->close_status);
+    } else if ((conn->flags & UVHTTP__CONN_LINGERING) && size >= UVHTTP__CONN_LINGER_BYTES) {
+        linger_on(conn);
     }
     loop->discarded += size;
     return size;
