@@ -318,7 +318,9 @@ def test_what_cannot_be_served_is_said(serve, site, tmp_path):
 
 @pytest.mark.parametrize("arguments, says", [
     ([], "uvhttp: no command; uvhttp serve serves the current directory, uvhttp help lists all"),
-    (["sevre"], "uvhttp: 'sevre' is no command; uvhttp help lists them"),
+    (["sevre"], "uvhttp: 'sevre' is no command, did you mean serve?"),
+    (["--port", "80"], "uvhttp: '--port' is no command; uvhttp help lists them"),
+    (["help", "srve"], "uvhttp help: 'srve' is no command, did you mean serve?"),
     (["."], "uvhttp: '.' is no command; to serve that directory: uvhttp serve ."),
     (["serve", "--prot", "80"], "uvhttp serve: option '--prot': unknown, did you mean --port?"),
     (["serve", "--port", "65536"], "uvhttp serve: --port '65536': allowed is 0..65535"),

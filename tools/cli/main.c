@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "support/nearest.h"
 
 static int help_run(char **argv);
 
@@ -88,10 +89,19 @@ static const command_t *find(const char *name) {
     return NULL;
 }
 
+static void refuse(const char *program, const char *name) {
+    nearest_t nearest = {.wrong = name, .distance = 3};
+    for (size_t i = 0; i < command_count; i++) nearest_offer(&nearest, commands[i].name);
+    if (nearest.name[0])
+        fprintf(stderr, "%s: '%s' is no command, did you mean %s?\n", program, name, nearest.name);
+    else
+        fprintf(stderr, "%s: '%s' is no command; uvhttp help lists them\n", program, name);
+}
+
 static int help_run(char **argv) {
     const command_t *command = argv[1] ? find(argv[1]) : NULL;
     if (argv[1] && !command) {
-        fprintf(stderr, "uvhttp help: '%s' is no command; uvhttp help lists them\n", argv[1]);
+        refuse("uvhttp help", argv[1]);
         return 2;
     }
     if (command && command->options) return command->run((char *[]){argv[1], (char *)"--help", NULL});
@@ -130,6 +140,6 @@ int main(int argc, char **argv) {
     else if (stat(argv[1], &info) == 0 && S_ISDIR(info.st_mode))
         fprintf(stderr, "uvhttp: '%s' is no command; to serve that directory: uvhttp serve %s\n", argv[1], argv[1]);
     else
-        fprintf(stderr, "uvhttp: '%s' is no command; uvhttp help lists them\n", argv[1]);
+        refuse("uvhttp", argv[1]);
     return 2;
 }

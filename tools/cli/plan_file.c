@@ -7,6 +7,7 @@
 #include <yaml.h>
 
 #include "cli/plan.h"
+#include "support/nearest.h"
 
 typedef struct reader {
     plan_t *plan;
@@ -45,39 +46,17 @@ typedef struct key {
     size_t offset;
 } site_key_t;
 
-static size_t least(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
-static size_t distance_between(const char *a, const char *b) {
-    size_t row[64], size = strlen(b);
-    for (size_t j = 0; j <= size; j++) row[j] = j;
-    for (size_t i = 0; a[i]; i++) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (size_t j = 1; j <= size; j++) {
-            size_t replaced = diagonal + (a[i] != b[j - 1]);
-            diagonal = row[j];
-            row[j] = least(replaced, least(row[j], row[j - 1]) + 1);
-        }
-    }
-    return row[size];
-}
-
 static void unknown(reader_t *reader, const yaml_node_t *node, const char *where, const site_key_t *keys) {
     char list[512] = "";
-    const char *nearest = NULL;
-    size_t distance = 4;
+    nearest_t nearest = {.wrong = text_of(node), .distance = 4};
     for (; keys->name; keys++) {
-        size_t used = strlen(list), its = distance_between(text_of(node), keys->name);
+        size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", keys->name);
-        if (its >= distance) continue;
-        distance = its;
-        nearest = keys->name;
+        nearest_offer(&nearest, keys->name);
     }
-    if (nearest)
+    if (nearest.name[0])
         plan_problem(reader->plan, place_of(node), "%s has no \"%.60s\", did you mean \"%s\"?", where, text_of(node),
-                     nearest);
+                     nearest.name);
     else
         plan_problem(reader->plan, place_of(node), "%s has no \"%.60s\": it may have %s", where, text_of(node), list);
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/nearest.h"
+
 #define NAME_SIZE OPTIONS_NAME_SIZE
 #define HELP_WIDTH 80
 #define HELP_COLUMN 29 /* where the explanations start */
@@ -58,50 +60,22 @@ typedef struct search {
     bool is_switch;        /* it takes no value */
     bool found;            /* it is an option of a field, ... */
     char field[NAME_SIZE]; /* ... this one */
-    char nearest[NAME_SIZE];
-    size_t distance;
+    nearest_t nearest;
 } search_t;
-
-static size_t least(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
-/* How many letters must be inserted, left out or replaced. */
-static size_t distance_between(const char *a, const char *b) {
-    size_t row[NAME_SIZE], size = strlen(b);
-    for (size_t j = 0; j <= size; ++j) row[j] = j;
-    for (size_t i = 0; a[i]; ++i) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (size_t j = 1; j <= size; ++j) {
-            size_t replaced = diagonal + (a[i] != b[j - 1]);
-            diagonal = row[j];
-            row[j] = least(replaced, least(row[j], row[j - 1]) + 1);
-        }
-    }
-    return row[size];
-}
-
-static void consider(search_t *search, const char *name) {
-    size_t distance = strlen(search->wanted) < NAME_SIZE ? distance_between(search->wanted, name) : NAME_SIZE;
-    if (distance >= search->distance) return;
-    search->distance = distance;
-    snprintf(search->nearest, sizeof search->nearest, "%s", name);
-}
 
 static void consider_field(const char *field, const char *group, const char *value, const char *expected, void *user) {
     search_t *search = user;
     char name[NAME_SIZE];
     (void)group, (void)value, (void)expected;
     options_of_field(field, name);
-    consider(search, name);
+    nearest_offer(&search->nearest, name);
     if (strcmp(name, search->wanted) != 0) return;
     search->found = true;
     snprintf(search->field, sizeof search->field, "%s", field);
 }
 
 static search_t find_field(const options_t *options, const char *name) {
-    search_t search = {.wanted = name, .distance = 5};
+    search_t search = {.wanted = name, .nearest = {.wrong = name, .distance = 5}};
     if (options->config) uvhttp_server_config_fields(options->config, consider_field, &search);
     for (size_t i = 0; i < options->count; ++i) {
         const option_t *option = &options->table[i];
@@ -115,9 +89,9 @@ static search_t find_field(const options_t *options, const char *name) {
 
 static _Noreturn void refuse_unknown(const options_t *options, search_t *search) {
     char why[2 * NAME_SIZE] = "unknown; --help lists the options";
-    for (size_t i = 0; i < options->count; ++i) consider(search, options->table[i].name);
-    if (strncmp(search->wanted, "--", 2) == 0 && search->nearest[0])
-        snprintf(why, sizeof why, "unknown, did you mean %s?", search->nearest);
+    for (size_t i = 0; i < options->count; ++i) nearest_offer(&search->nearest, options->table[i].name);
+    if (strncmp(search->wanted, "--", 2) == 0 && search->nearest.name[0])
+        snprintf(why, sizeof why, "unknown, did you mean %s?", search->nearest.name);
     options_refuse(options, "option", search->wanted, why);
 }
 
@@ -206,7 +180,7 @@ typedef struct argument {
 static argument_t split(const char *text) {
     argument_t argument = {.value = strchr(text, '=')};
     size_t size = argument.value ? (size_t)(argument.value++ - text) : strlen(text);
-    snprintf(argument.name, sizeof argument.name, "%.*s", (int)least(size, NAME_SIZE - 1), text);
+    snprintf(argument.name, sizeof argument.name, "%.*s", size < NAME_SIZE ? (int)size : NAME_SIZE - 1, text);
     return argument;
 }
 
