@@ -1,9 +1,10 @@
 #!/bin/sh
-# Owns: fuzz targets of the parsers with MemorySanitizer: run.sh BUILD_DIR SECONDS. Only what needs no other library is compiled, for
+# Owns: fuzz targets of the parsers with MemorySanitizer: run.sh BUILD_DIR SECONDS SEED. Only what needs no other library is compiled, for
 # MemorySanitizer takes everything that such a library writes for uninitialised. Seeds first, then so many seconds each.
 set -eu
 build=$1
 seconds=$2
+seed=$3
 work=$build/msan
 mkdir -p "$work/objects" "$work/uvhttp"
 # Its allocator is another library.
@@ -19,4 +20,4 @@ ar rcs "$work/parsers.a" "$work"/objects/*.o
 # Each is linked and run by one process: it has one thread.
 for target in http1_request http1_chunked http2_frames http2_head response websocket_frames; do echo "$target"; done |
     xargs -P "$(nproc)" -I '{}' sh -c "clang $flags -fsanitize=fuzzer $includes test/fuzz/fuzz_{}.c \"$work/parsers.a\" -o \"$work/fuzz_{}\" &&
-        sh test/tools/fuzz_one.sh \"$work/fuzz_{}\" \"$seconds\""
+        sh test/tools/fuzz_one.sh \"$work/fuzz_{}\" \"$seconds\" \"$seed\""
