@@ -22,7 +22,7 @@
 #include "tls/openssl.h"
 #include "tls/tls.h"
 
-#define EACH 20
+#define EACH 150
 #define ATTEMPTS_MAX 100000
 
 #define HOUR 3600
