@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "obs/series.h"
 #include "server/admin_internal.h"
 
 typedef uvhttp_metrics_snapshot_t snapshot_t;
@@ -162,12 +163,10 @@ static void add_loops(uvhttp__writer_t *json, const snapshot_t *before, const sn
 
 /* --- routes --- */
 
-#define BOUNDS_MAX 64u /* of durations; further ones count to the last */
-
 typedef struct route {
     const char *pattern, *method;
     uint64_t total, recent, errors;
-    uint64_t counts[BOUNDS_MAX]; /* of this second */
+    uint64_t counts[UVHTTP__DURATION_COUNTS]; /* of this second */
 } route_t;
 
 typedef struct routes {
@@ -213,17 +212,16 @@ static void add_series(routes_t *routes, const snapshot_t *before, const snapsho
     row->total += series->count;
     row->recent += growth(old ? old->count : 0, series->count);
     if (series->status >= 500 || series->error_type[0]) row->errors += series->count;
-    for (uint32_t i = 0; i <= now->duration_bound_count; i++)
-        row->counts[i < BOUNDS_MAX ? i : BOUNDS_MAX - 1] +=
-            growth(old ? old->duration_counts[i] : 0, series->duration_counts[i]);
+    for (uint32_t i = 0; i < UVHTTP__DURATION_COUNTS; i++)
+        row->counts[i] += growth(old ? old->duration_counts[i] : 0, series->duration_counts[i]);
 }
 
 /* The upper bound of the bucket of the percentile, ms; -1: above all bounds, or nothing was measured. */
 static double bound_of(const route_t *row, const snapshot_t *now, double part) {
     uint64_t count = 0, seen = 0;
-    for (uint32_t i = 0; i < BOUNDS_MAX; i++) count += row->counts[i];
+    for (uint32_t i = 0; i < UVHTTP__DURATION_COUNTS; i++) count += row->counts[i];
     uint64_t wanted = (uint64_t)((double)count * part + 0.999999);
-    for (uint32_t i = 0; i < now->duration_bound_count && i < BOUNDS_MAX && count > 0; i++) {
+    for (uint32_t i = 0; i < UVHTTP__DURATION_BOUNDS && count > 0; i++) {
         seen += row->counts[i];
         if (seen >= wanted) return (double)now->duration_bounds_ns[i] / 1e6;
     }

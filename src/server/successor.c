@@ -139,8 +139,9 @@ static char receive_message(int channel, char *text, int *fd) {
         .msg_iov = parts, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = CMSG_LEN(sizeof *fd)};
     ssize_t size;
     *fd = -1;
+    /* ECONNRESET: the other process has ended without reading everything. What it sent comes behind that. */
     do size = recvmsg(channel, &message, MSG_CMSG_CLOEXEC);
-    while (size < 0 && errno == EINTR);
+    while (size < 0 && (errno == EINTR || errno == ECONNRESET));
     if (size == 0) errno = ECONNRESET;
     text[size > 0 ? size - 1 : 0] = '\0';
     const struct cmsghdr *header = size > 0 ? CMSG_FIRSTHDR(&message) : NULL;

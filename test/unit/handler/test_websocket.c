@@ -312,6 +312,77 @@ static void test_a_stop_lets_a_last_message_out(void **state) {
     assert_int_equal(stops, 1);
 }
 
+/* --- calls in each state --- */
+
+enum { CALLS_MAX = 32 };
+static struct {
+    const char *call;
+    int expected, status;
+} calls[CALLS_MAX];
+static atomic_int call_count;
+
+static void note(const char *call, int expected, int status) {
+    calls[call_count].call = call;
+    calls[call_count].expected = expected;
+    calls[call_count].status = status;
+    atomic_fetch_add(&call_count, 1);
+}
+
+#define NOTE(expected, call) note(#call, expected, call)
+
+static void make_calls(uvhttp_ws_t *ws, void *user) {
+    (void)user;
+    NOTE(UVHTTP_E_INVALID, uvhttp_ws_send(ws, (uvhttp_ws_type_t)7, "a", 1));
+    NOTE(UVHTTP_E_INVALID, uvhttp_ws_send(ws, UVHTTP_WS_TEXT, "\xff", 1));
+    NOTE(UVHTTP_E_INVALID, uvhttp_ws_send(ws, UVHTTP_WS_BINARY, NULL, 1));
+    NOTE(UVHTTP_E_INVALID, uvhttp_ws_begin(ws, (uvhttp_ws_type_t)7));
+    NOTE(UVHTTP_E_STATE, uvhttp_ws_write(ws, "a", 1));
+    NOTE(UVHTTP_E_STATE, uvhttp_ws_end(ws));
+    NOTE(UVHTTP_OK, uvhttp_ws_begin(ws, UVHTTP_WS_TEXT));
+    NOTE(UVHTTP_E_STATE, uvhttp_ws_begin(ws, UVHTTP_WS_TEXT));
+    NOTE(UVHTTP_E_INVALID, uvhttp_ws_write(ws, NULL, 1));
+    NOTE(UVHTTP_E_INVALID, uvhttp_ws_write(ws, "\xff", 1));
+    NOTE(UVHTTP_OK, uvhttp_ws_write(ws, "\xc3", 1));
+    NOTE(UVHTTP_E_INVALID, uvhttp_ws_end(ws)); /* inside a character */
+    NOTE(UVHTTP_OK, uvhttp_ws_send(ws, UVHTTP_WS_BINARY, "b", 1));
+    NOTE(UVHTTP_OK, uvhttp_ws_send(ws, UVHTTP_WS_BINARY, NULL, 0));
+    NOTE(UVHTTP_OK, uvhttp_ws_write(ws, "\xa9", 1));
+    NOTE(UVHTTP_OK, uvhttp_ws_end(ws));
+    NOTE(UVHTTP_OK, uvhttp_ws_send(ws, UVHTTP_WS_TEXT, NULL, 0));
+    NOTE(false, uvhttp_ws_is_compressed(ws));
+    NOTE(UVHTTP_E_INVALID, uvhttp_ws_close(ws, 999, NULL));
+    NOTE(UVHTTP_OK, uvhttp_ws_close(ws, 1000, NULL));
+    NOTE(UVHTTP_E_CLOSED, uvhttp_ws_send(ws, UVHTTP_WS_TEXT, "a", 1));
+    NOTE(UVHTTP_E_CLOSED, uvhttp_ws_begin(ws, UVHTTP_WS_TEXT));
+    NOTE(UVHTTP_E_CLOSED, uvhttp_ws_write(ws, "a", 1));
+    NOTE(UVHTTP_E_CLOSED, uvhttp_ws_end(ws));
+    NOTE(UVHTTP_E_CLOSED, uvhttp_ws_close(ws, 1000, NULL));
+}
+
+static void test_calls_in_a_state_that_does_not_allow_them_send_nothing(void **state) {
+    static const char expected[] = "\x01\x01\xc3"
+                                   "\0\x01\xa9"
+                                   "\x80\0"
+                                   "\x82\x01"
+                                   "b\x82\0"
+                                   "\x81\0"
+                                   "\x88\x02\x03\xe8";
+    serving_t *serving = *state;
+    const uvhttp_ws_handlers_t calling = {.on_open = make_calls, .on_message = on_message};
+    atomic_store(&call_count, 0);
+    serving_make(serving);
+    assert_non_null(uvhttp_websocket(serving->server, "/ws", &calling, NULL));
+    serving_start(serving);
+    int fd = handshake(serving);
+    char got[sizeof expected - 1];
+    assert_int_equal(recv(fd, got, sizeof got, MSG_WAITALL), sizeof got);
+    for (int i = 0; i < atomic_load(&call_count); i++)
+        if (calls[i].status != calls[i].expected) fail_msg("%s: %d", calls[i].call, calls[i].status);
+    assert_int_equal(atomic_load(&call_count), 25);
+    assert_memory_equal(got, expected, sizeof got);
+    serving_leave(serving, fd);
+}
+
 int main(void) {
     test_allocator_install();
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
@@ -326,6 +397,7 @@ int main(void) {
         ON_EACH(test_an_idle_connection_costs_less_than_a_kilobyte),
         ON_EACH(test_a_stop_lets_a_last_message_out),
         ON_EACH(test_a_hook_that_changes_the_response_leaves_no_connection_behind),
+        ON_EACH(test_calls_in_a_state_that_does_not_allow_them_send_nothing),
     };
     return RUN_TABLE(tests);
 }

@@ -1,7 +1,9 @@
 /* HTTP/2 on each backend, as each system call and each allocation fails once: of several streams on one connection,
- * each gets its response, an error, a reset, or the end of the connection; never a byte of another. */
-/* Needs: middleware. */
+ * each gets its response, an error, a reset, or the end of the connection; never a byte of another. Some have trailers,
+ * wait for 100, or are tunnels of WebSocket. */
+/* Needs: middleware websocket. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +14,7 @@
 #include "support/may_fail.h"
 
 #define LARGE 50000 /* fits the first window */
-#define STREAMS 6
+#define STREAMS 11
 #define CAPACITY 262144
 
 static char large[LARGE + 1];
@@ -32,7 +34,45 @@ static void pieces(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)uvhttp_response_end(res);
 }
 
+/* The body, and the field that is behind it. */
+static void body_and_trailer(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_str_t body = uvhttp_request_body(req), trailer = uvhttp_request_trailer(req, "x-check");
+    char text[64];
+    int size = snprintf(text, sizeof text, "%.*s%.*s", (int)body.size, body.data, (int)trailer.size,
+                        trailer.data ? trailer.data : "");
+    (void)uvhttp_response_send(res, 200, "text/plain", text, (size_t)size);
+}
+
+static void echo_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
+    (void)user;
+    (void)uvhttp_ws_send(ws, message.type, message.data, message.size);
+}
+
+static uvhttp_flow_t proceed(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)res, (void)user;
+    return UVHTTP_NEXT;
+}
+
+/* What the client sends meanwhile is held. */
+static uvhttp_flow_t wait_for_next_iteration(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_str_t path = uvhttp_request_path(req);
+    if (path.size < 6 || memcmp(path.data, "/wait/", 6) != 0) return UVHTTP_NEXT;
+    uvhttp_deferred_t *deferred = uvhttp_response_defer(res);
+    if (!deferred) return UVHTTP_STOP;
+    if (uvhttp_deferred_next(deferred, proceed, NULL) != UVHTTP_OK) (void)uvhttp_deferred_text(deferred, 503, "");
+    uvhttp_deferred_release(deferred);
+    return UVHTTP_STOP;
+}
+
 static void set_up(uvhttp_server_t *server) {
+    const uvhttp_ws_handlers_t echoes = {.on_message = echo_message};
+    (void)uvhttp_use(server, (uvhttp_middleware_t){.run = wait_for_next_iteration});
+    (void)uvhttp_websocket(server, "/ws", &echoes, NULL);
+    (void)uvhttp_websocket(server, "/wait/ws", &echoes, NULL);
+    (void)uvhttp_post(server, "/trailer", body_and_trailer, NULL);
+    (void)uvhttp_post(server, "/wait/trailer", body_and_trailer, NULL);
     (void)uvhttp_get(server, "/greet/:name", may_fail_greet, NULL);
     (void)uvhttp_post(server, "/echo", may_fail_echo, NULL);
     (void)uvhttp_get(server, "/large", send_large, NULL);
@@ -43,18 +83,66 @@ static void set_up(uvhttp_server_t *server) {
 
 /* --- the client --- */
 
+typedef enum kind { PLAIN, POST, TRAILER, EXPECT, TUNNEL } kind_t;
+
+#define SENT_FRAMES "\x81\x85\0\0\0\0hello\x88\x82\0\0\0\0\x03\xe8" /* a message and a close frame, masked by zeros */
+#define SEEN_FRAMES "\x81\x05hello\x88\x02\x03\xe8"
+
 static const struct {
     const char *path, *body;
-} asked[STREAMS] = {{"/greet/you", "you"}, {"/echo", "body"},     {"/large", large},
-                    {"/later", "later"},   {"/pieces", "pieces"}, {"/worker/me", "me"}};
+    kind_t kind;
+} asked[STREAMS] = {{"/greet/you", "you", PLAIN},     {"/echo", "body", POST},
+                    {"/large", large, PLAIN},         {"/later", "later", PLAIN},
+                    {"/pieces", "pieces", PLAIN},     {"/worker/me", "me", PLAIN},
+                    {"/ws", SEEN_FRAMES, TUNNEL},     {"/wait/ws", SEEN_FRAMES, TUNNEL},
+                    {"/trailer", "bodyyes", TRAILER}, {"/wait/trailer", "bodyyes", TRAILER},
+                    {"/echo", "body", EXPECT}};
+
+/* A field that is not added to the table (RFC 7541 section 6.2.2). */
+static size_t put_field(char *block, size_t at, const char *name, const char *value) {
+    const char *const texts[] = {name, value};
+    block[at++] = 0;
+    for (int i = 0; i < 2; i++) {
+        size_t size = strlen(texts[i]);
+        block[at++] = (char)size;
+        memcpy(block + at, texts[i], size);
+        at += size;
+    }
+    return at;
+}
+
+static void put_head(h2_out_t *out, uint32_t stream, const char *path, kind_t kind) {
+    char block[512];
+    size_t at = put_field(block, 0, ":method", kind == TUNNEL ? "CONNECT" : "POST");
+    if (kind == TUNNEL) at = put_field(block, at, ":protocol", "websocket");
+    at = put_field(block, at, ":scheme", "http");
+    at = put_field(block, at, ":path", path);
+    at = put_field(block, at, ":authority", "a");
+    if (kind == TUNNEL) at = put_field(block, at, "sec-websocket-version", "13");
+    if (kind == EXPECT) at = put_field(block, at, "expect", "100-continue");
+    h2_put_frame(out, H2_HEADERS, H2_END_HEADERS, stream, block, at);
+}
+
+static void put_request(h2_out_t *out, uint32_t stream, const char *path, kind_t kind) {
+    char block[64];
+    if (kind == PLAIN) {
+        h2_put_request(out, stream, false, path, true);
+        return;
+    }
+    put_head(out, stream, path, kind);
+    if (kind == TUNNEL) {
+        h2_put_frame(out, H2_DATA, H2_END_STREAM, stream, SENT_FRAMES, sizeof SENT_FRAMES - 1);
+        return;
+    }
+    h2_put_frame(out, H2_DATA, kind == TRAILER ? 0 : H2_END_STREAM, stream, "body", 4);
+    if (kind == TRAILER)
+        h2_put_frame(out, H2_HEADERS, H2_END_HEADERS | H2_END_STREAM, stream, block,
+                     put_field(block, 0, "x-check", "yes"));
+}
 
 static void put_requests(h2_out_t *out) {
     h2_put_preface(out);
-    for (uint32_t i = 0; i < STREAMS; i++) {
-        bool post = strcmp(asked[i].path, "/echo") == 0;
-        h2_put_request(out, 2 * i + 1, post, asked[i].path, !post);
-        if (post) h2_put_frame(out, H2_DATA, H2_END_STREAM, 2 * i + 1, "body", 4);
-    }
+    for (uint32_t i = 0; i < STREAMS; i++) put_request(out, 2 * i + 1, asked[i].path, asked[i].kind);
 }
 
 typedef struct seen {
@@ -64,6 +152,8 @@ typedef struct seen {
 
 static void look_at_data(seen_t *seen, uint32_t index, const unsigned char *payload, size_t size) {
     if (!seen->is_ok) return; /* an error has a text of its own */
+    /* A message without memory is not sent, and the close frame is. */
+    if (asked[index].kind == TUNNEL && seen->size == 0 && size > 0 && payload[0] == 0x88) return;
     assert_true(size <= strlen(asked[index].body) - seen->size);
     assert_memory_equal(payload, asked[index].body + seen->size, size);
     seen->size += size;

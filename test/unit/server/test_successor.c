@@ -7,26 +7,9 @@
 #include "conn/tcp_server.h"
 #include "server/process.h"
 #include "server/server.h"
+#include "server/upgrade_channel.h"
 #include "support/http_server.h"
 #include "support/process.h"
-
-enum { CHANNEL = 3 };
-#define VARIABLE "UVHTTP_UPGRADE_FD"
-
-/* What has descriptor 3 in this process stays open meanwhile. */
-static int put_at_channel(int fd) {
-    int saved = fcntl(CHANNEL, F_DUPFD_CLOEXEC, 16);
-    assert_int_equal(dup2(fd, CHANNEL), CHANNEL);
-    close(fd);
-    return saved;
-}
-
-static void restore_channel(int saved) {
-    close(CHANNEL);
-    if (saved < 0) return;
-    assert_int_equal(dup2(saved, CHANNEL), CHANNEL);
-    close(saved);
-}
 
 /* --- messages --- */
 
@@ -154,6 +137,23 @@ static void test_what_it_never_passes_ends_the_upgrade_and_is_closed(void **stat
     for (size_t i = 0; i < sizeof upgrades / sizeof *upgrades; i++) receive(serving, &upgrades[i]);
 }
 
+/* Such an end is an error of the channel, which comes before what was sent. */
+static void test_what_an_old_process_has_sent_arrives_though_it_ended_without_reading(void **state) {
+    serving_t *serving = *state;
+    int ends[2];
+    char message[256] = "";
+    serving_make(serving);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    assert_int_equal(send(ends[1], "R", 1, 0), 1);
+    assert_int_equal(send(ends[0], "C", 1, 0), 1);
+    close(ends[0]);
+    int saved = put_at_channel(ends[1]);
+    uvhttp__process_t process = {.server = serving->server, .channel = -1, .pid_file = -1};
+    setenv(VARIABLE, "3", 1);
+    assert_int_equal(uvhttp__successor_receive(&process, message, sizeof message), UVHTTP_OK);
+    restore_channel(saved);
+}
+
 /* --- the channel --- */
 
 static void assert_no_channel(uvhttp_server_t *server, const char *variable, int fd) {
@@ -219,6 +219,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         ON_ENGINE(test_what_the_old_process_passes_is_accepted, on_epoll),
         ON_ENGINE(test_what_it_never_passes_ends_the_upgrade_and_is_closed, on_epoll),
+        ON_ENGINE(test_what_an_old_process_has_sent_arrives_though_it_ended_without_reading, on_epoll),
         ON_ENGINE(test_a_variable_alone_is_no_upgrade, on_epoll),
         cmocka_unit_test(test_the_old_process_hears_how_it_went),
         cmocka_unit_test(test_a_process_that_has_ended_hears_nothing),

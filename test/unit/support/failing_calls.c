@@ -75,6 +75,7 @@ size_t test_calls_each_failure(const failing_call_t *calls, size_t count, void (
 static one_thread_t live_once(const failing_life_t *life, void **state, bool (*may_fail)(void)) {
     one_thread_t it;
     one_thread_init(&it, *(uvhttp_engine_t *)*state);
+    if (life->configure) life->configure(&it.config);
     it.set_up = life->set_up;
     it.speak = life->speak;
     it.tls = life->tls;

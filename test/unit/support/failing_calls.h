@@ -25,6 +25,7 @@ size_t test_calls_each_failure(const failing_call_t *calls, size_t count, void (
 /* --- lives of a server (one_thread.h) --- */
 
 typedef struct failing_life {
+    void (*configure)(uvhttp_server_config_t *config); /* NULL: as one_thread_init */
     void (*set_up)(uvhttp_server_t *server);
     void (*speak)(one_thread_t *it);
     size_t complete; /* responses of a life in which nothing fails */

@@ -118,7 +118,7 @@ void one_thread_judge(one_thread_t *it, const one_request_t *request, const char
     if (is_strict(it)) assert_int_equal(status, request->status);
     if (size == 0) return; /* the connection was closed */
     if (status != request->status) {
-        if (status != 403 && status != 404 && status != 500 && status != 503)
+        if (status != 403 && status != 404 && status != 500 && status != 503 && status != 507)
             fail_msg("%.60s: %.*s", request->text, (int)(size < 200 ? size : 200), text);
         return;
     }
