@@ -96,7 +96,7 @@ def make_guest(path, kernel, version, orders):
         archive.copy(providers)
     for program in (*jobs.PROGRAMS, *(f"test/bin/{name}" for name in orders["unit_tests"])):
         archive.program(ROOT / "build" / program, f"/work/build/{program}")
-    for folder in ("include/uvhttp", "test/integration", "test/upgrade", "test/unit/support", "examples", "docs"):
+    for folder in ("include/uvhttp", "test/integration", "test/upgrade", "test/unit/support", "test/tools/layers.txt", "examples", "docs"):
         archive.copy(ROOT / folder, f"/work/{folder}")
     archive.copy(pathlib.Path(__file__).with_name("test_backend.py"), "/work/test/integration/test_backend.py")
     add_modules(archive, kernel, version)
