@@ -417,7 +417,7 @@ def test_a_message_that_does_not_end_is_given_up(server):
                 client.expect_close(1008)
                 break
             except TimeoutError:
-                assert time.monotonic() - began < 10
+                assert time.monotonic() - began < 60  # it is 75 s without the option
         assert time.monotonic() - began > 0.9
 
 
@@ -463,7 +463,7 @@ def test_a_client_that_takes_nothing_is_given_up(own_server):
             with contextlib.suppress(ConnectionError):  # aborted since the counter was read
                 client.send(frame(PONG))  # that it sends is no excuse
             time.sleep(0.1)
-            assert time.monotonic() - began < 10
+            assert time.monotonic() - began < 60  # it is 75 s without the option
         assert time.monotonic() - began > 1
         wait_close(own_server, "1006 \n")
 
@@ -501,19 +501,21 @@ def test_another_thread_survives_a_client_that_goes(server):
 # --- a client of other people's ---
 
 
-def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 60))
-
-
 def ws_url(server, target):
     return server.url(target).replace("http:", "ws:")
+
+
+def ws_connect(server, target, **options):
+    """The client has limits on time: a hundred handshakes may take longer, and the test has a limit of its own."""
+    unlimited = {"open_timeout": None, "ping_interval": None, "close_timeout": None}
+    return websockets.connect(ws_url(server, target), **unlimited, **options)
 
 
 def test_the_websockets_client_talks_to_the_example(serve):
     server = serve("websocket_echo")
 
     async def talk():
-        async with websockets.connect(ws_url(server, "/echo"), subprotocols=["echo.v1"], max_size=None) as client:
+        async with ws_connect(server, "/echo", subprotocols=["echo.v1"], max_size=None) as client:
             assert client.subprotocol == "echo.v1"
             for message in ("", "hello", "häß€😀" * 10000, b"", os.urandom(5 << 20)):
                 await client.send(message)
@@ -524,13 +526,13 @@ def test_the_websockets_client_talks_to_the_example(serve):
             await client.close(3000, "thanks")
             assert (client.close_code, client.close_reason) == (3000, "")
 
-    run(talk())
+    asyncio.run(talk())
 
 
 @pytest.mark.usefixtures("http1_only")
 def test_many_clients_at_once(server):
     async def one(number):
-        async with websockets.connect(ws_url(server, "/echo")) as client:
+        async with ws_connect(server, "/echo") as client:
             for message in range(20):
                 await client.send(f"{number}.{message}")
             for message in range(20):
@@ -539,7 +541,7 @@ def test_many_clients_at_once(server):
     async def all_of_them():
         await asyncio.gather(*(one(number) for number in range(100)))
 
-    run(all_of_them())
+    asyncio.run(all_of_them())
 
 
 def test_messages_are_counted(own_server):

@@ -1,4 +1,5 @@
 """permessage-deflate and messages in parts: what is agreed on, what goes over the wire, bombs, and slow readers."""
+import asyncio
 import os
 import shutil
 import socket
@@ -9,7 +10,7 @@ import zlib
 import pytest
 
 import harness
-from test_websocket import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, Raw, frame, run, websockets, ws_url
+from test_websocket import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, Raw, frame, ws_connect, ws_url
 from test_websocket import carrier, http1_only, own_server, server  # noqa: F401 (fixtures)
 from test_websocket import pytestmark  # noqa: F401
 
@@ -213,14 +214,14 @@ def test_the_websockets_client_compresses(server, target, options):
     extensions = None if options is None else [ClientPerMessageDeflateFactory(**{"client_max_window_bits": True, **eval(options)})]
 
     async def talk():
-        async with websockets.connect(ws_url(server, target), compression=None, extensions=extensions, max_size=None) as client:
+        async with ws_connect(server, target, compression=None, extensions=extensions, max_size=None) as client:
             for message in ("", "hello", "häß€😀" * 5000, b"", os.urandom(50000), "again " * 10000, "again " * 10000):
                 await client.send(message)
                 assert await client.recv() == message
             await client.send(["frag", "men", "ted"])
             assert await client.recv() == "fragmented"
 
-    run(talk())
+    asyncio.run(talk())
 
 
 NODE = r"""

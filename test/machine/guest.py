@@ -41,6 +41,8 @@ def set_up(orders):
     os.mkdir("/dev/shm")
     mount("tmpfs", "tmpfs", "/dev/shm")
     os.chmod("/tmp", 0o1777)
+    os.mkdir("/var")
+    os.symlink("/tmp", "/var/tmp")
     import fcntl
     import socket
     import struct

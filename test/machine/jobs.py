@@ -7,6 +7,10 @@ COMPUTE_ALONE = ("test_exhaustive_*", "test_static_rules")
 # About what users do, and about what is left to the kernel. "backend" is of the guest alone: test/machine/test_backend.py.
 FILES = ("backend", "client", "deferred", "drain", "engines", "framing", "http2", "http2_tls", "limits", "listen", "requests", "responses",
          "static", "stream_upload", "threads", "timeouts", "tls", "tls_bodies", "upgrade", "websocket", "websocket_topics", "worker")  # fmt: skip
+# What these files start, in the folder of a build.
+PROGRAMS = ("dist/bin/embed_in_uv_loop", "dist/bin/gateway", "dist/bin/https", "dist/bin/performance_test", "dist/bin/stream_upload",
+            "dist/bin/uvhttp", "dist/bin/websocket_echo", "test/bin/http_test_server", "test/bin/pattern_server", "test/bin/static_test_server",
+            "test/bin/verify_client", "test/bin/websocket_test_server", "test/bin/without_io_uring")  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,8 +28,6 @@ from apt_suite import AptSuite  # noqa: E402
 
 WORK = ROOT / "build" / "kernel"
 META_PACKAGE = "linux-image-cloud-amd64"  # small: drivers of virtual machines alone
-PROGRAMS = ("dist/bin/performance_test", "dist/bin/uvhttp", "dist/bin/embed_in_uv_loop", "test/bin/http_test_server", "test/bin/without_io_uring",
-            "test/bin/static_test_server", "test/bin/websocket_test_server", "test/bin/pattern_server", "test/bin/verify_client")  # fmt: skip
 TOOLS = ("cat", "curl", "mkfifo", "modprobe", "openssl", "prlimit", "sh", "sleep", "true")
 MODULES = ("kernel/drivers/virtio", "kernel/drivers/block", "kernel/net/tls", "kernel/crypto", "kernel/lib/crypto", "kernel/lib/libcrc32c.ko",
            "kernel/arch/x86/crypto")  # fmt: skip
@@ -96,9 +94,9 @@ def make_guest(path, kernel, version, orders):
     archive.copy("/etc/ssl/openssl.cnf", "/usr/lib/ssl/openssl.cnf")
     for providers in pathlib.Path("/usr/lib").glob("*-linux-gnu/ossl-modules"):
         archive.copy(providers)
-    for program in (*PROGRAMS, *(f"test/bin/{name}" for name in orders["unit_tests"])):
+    for program in (*jobs.PROGRAMS, *(f"test/bin/{name}" for name in orders["unit_tests"])):
         archive.program(ROOT / "build" / program, f"/work/build/{program}")
-    for folder in ("include/uvhttp", "test/integration", "test/unit/support", "examples", "docs"):
+    for folder in ("include/uvhttp", "test/integration", "test/upgrade", "test/unit/support", "test/tools/layers.txt", "examples", "docs"):
         archive.copy(ROOT / folder, f"/work/{folder}")
     archive.copy(pathlib.Path(__file__).with_name("test_backend.py"), "/work/test/integration/test_backend.py")
     add_modules(archive, kernel, version)

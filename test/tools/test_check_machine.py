@@ -1,6 +1,7 @@
 """Owns: the proof that the jobs of ./dev kernel name tests that exist, and that its archives are ones that a kernel unpacks."""
 import gzip
 import pathlib
+import re
 import stat
 import sys
 import tempfile
@@ -35,6 +36,12 @@ class JobsTest(unittest.TestCase):
                 self.assertTrue((ROOT / f"test/{folder}/test_{file}.py").exists(), (name, file))
             for folder in job.folders:
                 self.assertTrue(jobs.unit_tests(ROOT.glob("test/unit/*/test_*.c"), [folder]), (name, folder))
+
+    def test_the_guest_has_each_program_that_a_test_starts(self):
+        files = {file for job in jobs.JOBS.values() for file in job.files} - {"backend"}
+        texts = "".join((ROOT / f"test/integration/test_{file}.py").read_text(encoding="utf-8") for file in files)
+        started = re.findall(r'\bserve\("(\w+)"|\b(?:EXAMPLES|TEST_PROGRAMS) / "(\w+)"', texts)
+        self.assertEqual({one or other for one, other in started} - {pathlib.Path(path).name for path in jobs.PROGRAMS}, set())
 
     def test_the_programs_of_folders_without_those_that_compute_alone(self):
         sources = [pathlib.Path("test/unit") / name for name in ("io/test_b.c", "io/test_a.c", "io/test_exhaustive_x.c", "http1/test_c.c")]

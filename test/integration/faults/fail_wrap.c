@@ -25,8 +25,16 @@
 
 #include "fail_calls.h"
 
+/* glibc gives those whose offsets have 64 bits a name of their own. */
+#ifdef __GLIBC__
+#define LARGE(name) name##64
+#else
+#define LARGE(name) name
+#endif
+
 /* A call that is not made, returns `bad` and sets errno. */
-#define WRAP(call, result, bad, symbol, parameters, arguments)                                                         \
+#define WRAP(...) WRAP_SYMBOL(__VA_ARGS__)
+#define WRAP_SYMBOL(call, result, bad, symbol, parameters, arguments)                                                  \
     result __real_##symbol parameters;                                                                                 \
     result __wrap_##symbol parameters;                                                                                 \
     result __wrap_##symbol parameters {                                                                                \
@@ -60,7 +68,7 @@ WRAP(accept4, int, -1, accept4, (int fd, struct sockaddr *address, socklen_t *si
 WRAP_BYTES(recv, recv, (int fd, void *data, size_t size, int flags), (fd, data, size, flags))
 WRAP_BYTES(send, send, (int fd, const void *data, size_t size, int flags), (fd, data, size, flags))
 WRAP(sendmsg, ssize_t, -1, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags))
-WRAP_BYTES(sendfile, sendfile64, (int out, int in, off_t *offset, size_t size), (out, in, offset, size))
+WRAP_BYTES(sendfile, LARGE(sendfile), (int out, int in, off_t *offset, size_t size), (out, in, offset, size))
 WRAP(sendto, ssize_t, -1, sendto,
      (int fd, const void *data, size_t size, int flags, const struct sockaddr *to, socklen_t to_size),
      (fd, data, size, flags, to, to_size))
@@ -114,16 +122,20 @@ int __wrap_eventfd(unsigned value, int flags) {
 
 WRAP_BYTES_UNLESS(is_event(fd), read, read, (int fd, void *data, size_t size), (fd, data, size))
 WRAP_BYTES_UNLESS(is_event(fd), write, write, (int fd, const void *data, size_t size), (fd, data, size))
-WRAP_BYTES(pread, pread64, (int fd, void *data, size_t size, off_t at), (fd, data, size, at))
-WRAP_BYTES(pwrite, pwrite64, (int fd, const void *data, size_t size, off_t at), (fd, data, size, at))
-WRAP(preadv, ssize_t, -1, preadv64, (int fd, const struct iovec *iov, int count, off_t at), (fd, iov, count, at))
+WRAP_BYTES(pread, LARGE(pread), (int fd, void *data, size_t size, off_t at), (fd, data, size, at))
+WRAP_BYTES(pwrite, LARGE(pwrite), (int fd, const void *data, size_t size, off_t at), (fd, data, size, at))
+WRAP(preadv, ssize_t, -1, LARGE(preadv), (int fd, const struct iovec *iov, int count, off_t at), (fd, iov, count, at))
+#ifdef __GLIBC__ /* else it is a syscall(2), and so is pidfd_open */
 WRAP(preadv2, ssize_t, -1, preadv64v2, (int fd, const struct iovec *iov, int count, off_t at, int flags),
      (fd, iov, count, at, flags))
-WRAP(fstat, int, -1, fstat64, (int fd, struct stat *about), (fd, about))
-WRAP(fstatat, int, -1, fstatat64, (int fd, const char *path, struct stat *about, int flags), (fd, path, about, flags))
-WRAP(stat, int, -1, stat64, (const char *path, struct stat *about), (path, about))
-WRAP(lstat, int, -1, lstat64, (const char *path, struct stat *about), (path, about))
-WRAP(mkostemp, int, -1, mkostemp64, (char *path, int flags), (path, flags))
+WRAP(pidfd_open, int, -1, pidfd_open, (pid_t pid, unsigned flags), (pid, flags))
+#endif
+WRAP(fstat, int, -1, LARGE(fstat), (int fd, struct stat *about), (fd, about))
+WRAP(fstatat, int, -1, LARGE(fstatat), (int fd, const char *path, struct stat *about, int flags),
+     (fd, path, about, flags))
+WRAP(stat, int, -1, LARGE(stat), (const char *path, struct stat *about), (path, about))
+WRAP(lstat, int, -1, LARGE(lstat), (const char *path, struct stat *about), (path, about))
+WRAP(mkostemp, int, -1, LARGE(mkostemp), (char *path, int flags), (path, flags))
 WRAP(unlink, int, -1, unlink, (const char *path), (path))
 WRAP(unlinkat, int, -1, unlinkat, (int fd, const char *path, int flags), (fd, path, flags))
 WRAP(fdopendir, DIR *, NULL, fdopendir, (int fd), (fd))
@@ -133,9 +145,8 @@ WRAP(memfd_create, int, -1, memfd_create, (const char *name, unsigned flags), (n
 /* --- a service and its successor --- */
 
 WRAP(flock, int, -1, flock, (int fd, int operation), (fd, operation))
-WRAP(ftruncate, int, -1, ftruncate64, (int fd, off_t size), (fd, size))
+WRAP(ftruncate, int, -1, LARGE(ftruncate), (int fd, off_t size), (fd, size))
 WRAP(getcwd, char *, NULL, getcwd, (char *path, size_t size), (path, size))
-WRAP(pidfd_open, int, -1, pidfd_open, (pid_t pid, unsigned flags), (pid, flags))
 WRAP(waitpid, pid_t, -1, waitpid, (pid_t pid, int *status, int options), (pid, status, options))
 WRAP(setresuid, int, -1, setresuid, (uid_t real, uid_t effective, uid_t saved), (real, effective, saved))
 WRAP(setresgid, int, -1, setresgid, (gid_t real, gid_t effective, gid_t saved), (real, effective, saved))
@@ -145,13 +156,13 @@ WRAP(initgroups, int, -1, initgroups, (const char *user, gid_t group), (user, gr
 
 /* --- memory, limits, signals --- */
 
-WRAP(mmap, void *, MAP_FAILED, mmap64, (void *address, size_t size, int access, int flags, int fd, off_t at),
+WRAP(mmap, void *, MAP_FAILED, LARGE(mmap), (void *address, size_t size, int access, int flags, int fd, off_t at),
      (address, size, access, flags, fd, at))
 WRAP(mprotect, int, -1, mprotect, (void *address, size_t size, int access), (address, size, access))
 WRAP(madvise, int, -1, madvise, (void *address, size_t size, int advice), (address, size, advice))
 WRAP(getrandom, ssize_t, -1, getrandom, (void *data, size_t size, unsigned flags), (data, size, flags))
-WRAP(getrlimit, int, -1, getrlimit64, (int what, struct rlimit *limit), (what, limit))
-WRAP(setrlimit, int, -1, setrlimit64, (int what, const struct rlimit *limit), (what, limit))
+WRAP(getrlimit, int, -1, LARGE(getrlimit), (int what, struct rlimit *limit), (what, limit))
+WRAP(setrlimit, int, -1, LARGE(setrlimit), (int what, const struct rlimit *limit), (what, limit))
 WRAP(sigtimedwait, int, -1, sigtimedwait, (const sigset_t *set, siginfo_t *about, const struct timespec *time),
      (set, about, time))
 
@@ -168,40 +179,30 @@ int __wrap_close(int fd) { /* Linux releases the descriptor whatever it returns 
     return -1;
 }
 
+#define WRAP_STATUS(...) WRAP_STATUS_SYMBOL(__VA_ARGS__)
+#define WRAP_STATUS_SYMBOL(call, symbol, parameters, arguments)                                                        \
+    int __real_##symbol parameters;                                                                                    \
+    int __wrap_##symbol parameters;                                                                                    \
+    int __wrap_##symbol parameters {                                                                                   \
+        int error = fail_next(FAIL_##call);                                                                            \
+        return error ? error : __real_##symbol arguments;                                                              \
+    }
 /* They return their error. */
-int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg) {
-    int error = fail_next(FAIL_pthread_create);
-    return error ? error : __real_pthread_create(thread, attributes, run, arg);
-}
-
-int __real_posix_fadvise64(int fd, off_t at, off_t size, int advice);
-int __wrap_posix_fadvise64(int fd, off_t at, off_t size, int advice);
-int __wrap_posix_fadvise64(int fd, off_t at, off_t size, int advice) {
-    int error = fail_next(FAIL_posix_fadvise);
-    return error ? error : __real_posix_fadvise64(fd, at, size, advice);
-}
-
-int __real_posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
-                       const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[]);
-int __wrap_posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
-                       const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[]);
-int __wrap_posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
-                       const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[]) {
-    int error = fail_next(FAIL_posix_spawn);
-    return error ? error : __real_posix_spawn(pid, path, actions, attributes, arguments, environment);
-}
-
-int __real_getaddrinfo(const char *name, const char *port, const struct addrinfo *hints, struct addrinfo **found);
-int __wrap_getaddrinfo(const char *name, const char *port, const struct addrinfo *hints, struct addrinfo **found);
-int __wrap_getaddrinfo(const char *name, const char *port, const struct addrinfo *hints, struct addrinfo **found) {
-    int error = fail_next(FAIL_getaddrinfo);
-    return error ? error : __real_getaddrinfo(name, port, hints, found);
-}
+WRAP_STATUS(pthread_create, pthread_create,
+            (pthread_t * thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg),
+            (thread, attributes, run, arg))
+WRAP_STATUS(posix_fadvise, LARGE(posix_fadvise), (int fd, off_t at, off_t size, int advice), (fd, at, size, advice))
+WRAP_STATUS(posix_spawn, posix_spawn,
+            (pid_t * pid, const char *path, const posix_spawn_file_actions_t *actions,
+             const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[]),
+            (pid, path, actions, attributes, arguments, environment))
+WRAP_STATUS(getaddrinfo, getaddrinfo,
+            (const char *name, const char *port, const struct addrinfo *hints, struct addrinfo **found),
+            (name, port, hints, found))
 
 /* They take one argument more or none, which is passed on either way. */
-#define WRAP_MORE(call, symbol, parameters, last, arguments)                                                           \
+#define WRAP_MORE(...) WRAP_MORE_SYMBOL(__VA_ARGS__)
+#define WRAP_MORE_SYMBOL(call, symbol, parameters, last, arguments)                                                    \
     int __real_##symbol parameters;                                                                                    \
     int __wrap_##symbol parameters;                                                                                    \
     int __wrap_##symbol parameters {                                                                                   \
@@ -214,9 +215,9 @@ int __wrap_getaddrinfo(const char *name, const char *port, const struct addrinfo
         errno = error;                                                                                                 \
         return -1;                                                                                                     \
     }
-WRAP_MORE(open, open64, (const char *path, int flags, ...), flags, (path, flags, more))
-WRAP_MORE(openat, openat64, (int fd, const char *path, int flags, ...), flags, (fd, path, flags, more))
-WRAP_MORE(fcntl, fcntl64, (int fd, int command, ...), command, (fd, command, more))
+WRAP_MORE(open, LARGE(open), (const char *path, int flags, ...), flags, (path, flags, more))
+WRAP_MORE(openat, LARGE(openat), (int fd, const char *path, int flags, ...), flags, (fd, path, flags, more))
+WRAP_MORE(fcntl, LARGE(fcntl), (int fd, int command, ...), command, (fd, command, more))
 WRAP_MORE(ioctl, ioctl, (int fd, unsigned long request, ...), request, (fd, request, more))
 
 #ifndef SYS_openat2
@@ -227,16 +228,19 @@ WRAP_MORE(ioctl, ioctl, (int fd, unsigned long request, ...), request, (fd, requ
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 long __wrap_syscall(long number, ...) {
-    long values[4]; /* as many as the library gives */
+    long values[6] = {0};
+    int count = number == SYS_preadv2 ? 6 : 4; /* as many as the library gives */
     va_list list;
     va_start(list, number);
-    for (int i = 0; i < 4; i++) values[i] = va_arg(list, long);
+    for (int i = 0; i < count; i++) values[i] = va_arg(list, long);
     va_end(list);
     int error = number == SYS_openat2             ? fail_next(FAIL_openat2)
                 : number == SYS_CACHESTAT         ? fail_next(FAIL_cachestat)
+                : number == SYS_preadv2           ? fail_next(FAIL_preadv2)
+                : number == SYS_pidfd_open        ? fail_next(FAIL_pidfd_open)
                 : number == SYS_io_uring_register ? fail_next(FAIL_io_uring_register)
                                                   : 0;
-    if (error == 0) return __real_syscall(number, values[0], values[1], values[2], values[3]);
+    if (error == 0) return __real_syscall(number, values[0], values[1], values[2], values[3], values[4], values[5]);
     errno = error;
     return -1;
 }

@@ -242,7 +242,7 @@ void add_more_routes(uvhttp_server_t *server) {
                                      few = {.message_size_max = 1000, .compression = true},
                                      plain = {.topics_max = 3, .topic_size_max = 20, .subscriptions_max = 1000},
                                      self = {.publish_to_self = true, .subscriptions_max = 2},
-                                     skip = {.send_queue_max = 2 << 20, .idle_timeout = 1000, .rate_grace = 60},
+                                     skip = {.send_queue_max = 2 << 20, .idle_timeout = 1000},
                                      drop = {.send_queue_max = 2 << 20,
                                              .idle_timeout = 1000,
                                              .drop_slow_subscribers = true},
@@ -271,6 +271,6 @@ void add_more_routes(uvhttp_server_t *server) {
         {"/topic-drop", {.on_message = obey, .options = &drop}},
     };
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
-        uvhttp_websocket(server, routes[i].pattern, &routes[i].handlers, server);
+        add_websocket(server, routes[i].pattern, routes[i].handlers, server);
     uvhttp_get(server, "/resume", resume_paused, NULL);
 }

@@ -151,6 +151,13 @@ static void burst(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
     for (int i = 0; i < 200; i++) uvhttp_ws_send(ws, message.type, message.data, message.size);
 }
 
+void add_websocket(uvhttp_server_t *server, const char *pattern, uvhttp_ws_handlers_t handlers, void *user) {
+    uvhttp_ws_options_t options = handlers.options ? *handlers.options : (uvhttp_ws_options_t){0};
+    if (options.rate_grace == 0) options.rate_grace = RATE_GRACE;
+    handlers.options = &options;
+    uvhttp_websocket(server, pattern, &handlers, user);
+}
+
 static void add_routes(uvhttp_server_t *server) {
     static const char *const subprotocols[] = {"chat.v2", "chat.v1", NULL},
                              *const origins[] = {"https://good.example", NULL}, *const everyone[] = {"*", NULL};
@@ -181,7 +188,7 @@ static void add_routes(uvhttp_server_t *server) {
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         uvhttp_ws_handlers_t handlers = routes[i].handlers;
         if (!handlers.on_close) handlers.on_close = note_close;
-        uvhttp_websocket(server, routes[i].pattern, &handlers, NULL);
+        add_websocket(server, routes[i].pattern, handlers, NULL);
     }
     uvhttp_group_websocket(uvhttp_group(server, "/group"), "/echo", &(uvhttp_ws_handlers_t){.on_message = echo}, NULL);
     uvhttp_get(server, "/closes", show_closes, NULL);
@@ -193,7 +200,7 @@ int main(int argc, char **argv) {
     uvhttp_server_config_default(&config);
     config.io_threads = argc > 2 ? (uint32_t)atoi(argv[2]) : 1;
     config.drain_timeout = 5;
-    config.rate_grace = 60; /* of clients that do not read until a test reaches them */
+    config.rate_grace = RATE_GRACE;
     uvhttp_server_t *server = uvhttp_server_new(&config);
     if (!server || argc < 2) return 2;
     add_routes(server);

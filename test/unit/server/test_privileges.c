@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/libc.h"
 #include "support/failing_allocator.h"
 #include "support/run.h"
 

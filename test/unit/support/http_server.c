@@ -18,6 +18,7 @@ int serving_setup(void **state) {
     serving->config.io_threads = 1;
     serving->config.quiet = true;
     serving->config.drain_idle_ms = 64;
+    serving->config.rate_grace = 60; /* of clients that a test has not reached yet */
     serving->config.install_signal_handlers = false;
     *state = serving;
     return 0;
