@@ -205,6 +205,7 @@ static void test_faults_of_blocks(void **state) {
         {"\x3f\xff\xff\xff\xff\x7f", UVHTTP_E_HPACK_INTEGER},
         {"\x80", UVHTTP_E_HPACK_INDEX},
         {"\x82\xff\xff", UVHTTP_E_HPACK_INTEGER},
+        {"\x82\xff", UVHTTP_E_HPACK_INTEGER}, /* cut */
         {"\x82\x01", UVHTTP_E_HPACK_STRING},
     };
     uvhttp_str_t lines;
