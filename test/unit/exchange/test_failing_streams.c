@@ -34,7 +34,8 @@ static void on_close(uvhttp_events_t *events, int status, void *user) {
 static void send_events(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     uvhttp_events_t *events;
-    const uvhttp_events_options_t options = {.on_close = on_close};
+    /* Without memory for the close, the heartbeat ends the stream. */
+    const uvhttp_events_options_t options = {.on_close = on_close, .heartbeat_ms = 1000};
     if (uvhttp_events_open(res, &options, &events) != UVHTTP_OK) return; /* the client gets 500 */
     const uvhttp_event_t event = {.event = "tea", .data = {"one\ntwo", 7}};
     if (uvhttp_events_send(events, &event) != UVHTTP_OK) assert_true(test_allocator_failed() || test_call_failed());
