@@ -264,6 +264,7 @@ int timerfd_settime(int fd, int flags, const struct itimerspec *time, struct iti
 
 /* The moment at which the kernel wakes the loop. */
 static uint64_t wake_ns(server_t *server) {
+    (void)server;
 #if UVHTTP_WITH_URING
     const struct __kernel_timespec *time = &uvhttp__uring_of(server->loop)->timer;
     if (server->variant->kind == UVHTTP__ENGINE_URING) return (uint64_t)(time->tv_sec * 1000000000 + time->tv_nsec);
