@@ -302,6 +302,34 @@ static void test_unknown_names_are_refused_by_name(void **state) {
     assert_int_equal(uvhttp_server_config_set(&config, "backlog", NULL, NULL, 0), UVHTTP_E_INVALID);
 }
 
+static void test_a_long_unknown_name_is_cut_and_resembles_nothing(void **state) {
+    (void)state;
+    uvhttp_server_config_t config;
+    uvhttp_server_config_default(&config);
+    char message[160], name[101] = "", expected[160];
+    memset(name, 'b', sizeof name - 1);
+    assert_int_equal(uvhttp_server_config_set(&config, name, "1", message, sizeof message), UVHTTP_E_CONFIG);
+    snprintf(expected, sizeof expected, "%.60s...: there is no such configuration field", name);
+    assert_string_equal(message, expected);
+    assert_int_equal(uvhttp_server_config_set(&config, name, "1", NULL, 0), UVHTTP_E_CONFIG);
+}
+
+static void test_foreign_text_is_cut_at_the_end_of_a_character(void **state) {
+    (void)state;
+    char shown[UVHTTP__CONFIG_SHOWN_SIZE], expected[UVHTTP__CONFIG_SHOWN_SIZE], text[101] = "";
+    for (size_t before = 0; before < 4; before++) { /* the cut falls on each byte of a character */
+        memset(text, 'a', before);
+        for (size_t at = before; at + 3 < sizeof text; at += 3) memcpy(text + at, "\xe2\x82\xac", 3);
+        text[before + (sizeof text - 1 - before) / 3 * 3] = '\0';
+        size_t kept = before + (UVHTTP__CONFIG_SHOWN_SIZE - sizeof "..." - before) / 3 * 3;
+        snprintf(expected, sizeof expected, "%.*s...", (int)kept, text);
+        assert_string_equal(uvhttp__config_shown(text, shown), expected);
+    }
+    memset(text, 0x80, sizeof text - 1); /* no character begins */
+    assert_string_equal(uvhttp__config_shown(text, shown), "...");
+    assert_string_equal(uvhttp__config_shown("a\x7f\tb", shown), "a??b");
+}
+
 static void test_check_and_new_refuse_what_was_written_directly(void **state) {
     (void)state;
     uvhttp_server_config_t config;
@@ -421,6 +449,8 @@ int main(void) {
         cmocka_unit_test(test_words_are_understood_and_others_refused),
         cmocka_unit_test(test_a_ratio_is_a_decimal_fraction),
         cmocka_unit_test(test_unknown_names_are_refused_by_name),
+        cmocka_unit_test(test_a_long_unknown_name_is_cut_and_resembles_nothing),
+        cmocka_unit_test(test_foreign_text_is_cut_at_the_end_of_a_character),
         cmocka_unit_test(test_check_and_new_refuse_what_was_written_directly),
         cmocka_unit_test(test_an_older_structure_is_read_as_long_as_it_is),
         cmocka_unit_test(test_a_newer_or_missing_size_is_refused),
