@@ -119,8 +119,11 @@ def traced(process, path, *options):
 
 def wait_asleep(process):
     """Until every thread waits for something from outside: one that strace holds, or that runs, has another state."""
+    states = []
     for attempt in range(200 * SECONDS):
-        states = [stat.read_text().rsplit(")", 1)[1].split()[0] for stat in pathlib.Path(f"/proc/{process.pid}/task").glob("*/stat")]
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread has ended since: look again
+            tasks = pathlib.Path(f"/proc/{process.pid}/task")
+            states = [stat.read_text().rsplit(")", 1)[1].split()[0] for stat in tasks.glob("*/stat")]
         if states and set(states) <= {"S", "I"}:
             return
         time.sleep(0.005)
