@@ -56,7 +56,6 @@ void options_of_field(const char *field, char *name) {
 }
 
 typedef struct search {
-    const char *wanted;
     bool is_switch;        /* it takes no value */
     bool found;            /* it is an option of a field, ... */
     char field[NAME_SIZE]; /* ... this one */
@@ -69,13 +68,13 @@ static void consider_field(const char *field, const char *group, const char *val
     (void)group, (void)value, (void)expected;
     options_of_field(field, name);
     nearest_offer(&search->nearest, name);
-    if (strcmp(name, search->wanted) != 0) return;
+    if (strcmp(name, search->nearest.wrong) != 0) return;
     search->found = true;
     snprintf(search->field, sizeof search->field, "%s", field);
 }
 
 static search_t find_field(const options_t *options, const char *name) {
-    search_t search = {.wanted = name, .nearest = {.wrong = name, .distance = 5}};
+    search_t search = {.nearest = {.wrong = name, .distance = 5}};
     if (options->config) uvhttp_server_config_fields(options->config, consider_field, &search);
     for (size_t i = 0; i < options->count; ++i) {
         const option_t *option = &options->table[i];
@@ -90,9 +89,9 @@ static search_t find_field(const options_t *options, const char *name) {
 static _Noreturn void refuse_unknown(const options_t *options, search_t *search) {
     char why[2 * NAME_SIZE] = "unknown; --help lists the options";
     for (size_t i = 0; i < options->count; ++i) nearest_offer(&search->nearest, options->table[i].name);
-    if (strncmp(search->wanted, "--", 2) == 0 && search->nearest.name[0])
+    if (strncmp(search->nearest.wrong, "--", 2) == 0 && search->nearest.name[0])
         snprintf(why, sizeof why, "unknown, did you mean %s?", search->nearest.name);
-    options_refuse(options, "option", search->wanted, why);
+    options_refuse(options, "option", search->nearest.wrong, why);
 }
 
 /* --- help --- */
