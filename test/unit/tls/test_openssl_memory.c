@@ -19,6 +19,7 @@
 #include "base/alloc.h"
 #include "support/failing_allocator.h"
 #include "support/run.h"
+#include "tls/ocsp_response.h"
 #include "tls/openssl.h"
 #include "tls/tls.h"
 
@@ -135,26 +136,6 @@ static void write_texts(void) {
     take_text(texts[2], list, sizeof list);
     snprintf(chain, sizeof chain, "%s%s", certificate, certificate);
     X509_CRL_free(revoked);
-    ASN1_TIME_free(since);
-    ASN1_TIME_free(end);
-}
-
-static void write_ocsp_response(void) {
-    ASN1_TIME *since = ASN1_GENERALIZEDTIME_adj(NULL, time(NULL), 0, -HOUR);
-    ASN1_TIME *end = ASN1_GENERALIZEDTIME_adj(NULL, time(NULL), 0, HOUR);
-    OCSP_BASICRESP *basic = OCSP_BASICRESP_new();
-    OCSP_CERTID *id = OCSP_cert_to_id(EVP_sha1(), leaf, leaf);
-    assert_non_null(OCSP_basic_add1_status(basic, id, V_OCSP_CERTSTATUS_GOOD, 0, since, since, end));
-    assert_int_equal(OCSP_basic_sign(basic, leaf, key, EVP_sha256(), NULL, 0), 1);
-    OCSP_RESPONSE *response = OCSP_response_create(OCSP_RESPONSE_STATUS_SUCCESSFUL, basic);
-    unsigned char *der = NULL;
-    int size = i2d_OCSP_RESPONSE(response, &der), fd = mkstemp(ocsp_file);
-    assert_true(size > 0 && write(fd, der, (size_t)size) == size);
-    close(fd);
-    OPENSSL_free(der);
-    OCSP_RESPONSE_free(response);
-    OCSP_CERTID_free(id);
-    OCSP_BASICRESP_free(basic);
     ASN1_TIME_free(since);
     ASN1_TIME_free(end);
 }
@@ -382,7 +363,8 @@ int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
     make_certificate();
     write_texts();
-    write_ocsp_response();
+    close(mkstemp(ocsp_file));
+    write_ocsp_response(ocsp_file, leaf, key, V_OCSP_CERTSTATUS_GOOD, HOUR);
     int result = RUN_TESTS(test_loading_bears_a_library_without_memory, test_a_session_is_made_whole_or_not_at_all,
                            test_a_handshake_without_memory_fails_or_has_less,
                            test_a_development_certificate_is_made_whole_or_not_at_all);

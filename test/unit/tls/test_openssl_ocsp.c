@@ -12,10 +12,10 @@
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
+#include "tls/ocsp_response.h"
 #include "tls/openssl.h"
 #include "tls/tls.h"
 
-#define NO_END 0
 #define HOUR 3600
 
 typedef struct pair {
@@ -51,27 +51,8 @@ static void free_pair(pair_t *pair) {
     uvhttp__free(pair->key);
 }
 
-/* A response about the certificate, which is its own issuer. until: seconds from now, NO_END: it says nothing. */
 static void write_response(const pair_t *about, int verdict, long until) {
-    ASN1_TIME *since = ASN1_GENERALIZEDTIME_adj(NULL, time(NULL), 0, -2 * HOUR);
-    ASN1_TIME *end = until == NO_END ? NULL : ASN1_GENERALIZEDTIME_adj(NULL, time(NULL), 0, until);
-    OCSP_BASICRESP *basic = OCSP_BASICRESP_new();
-    OCSP_CERTID *id = OCSP_cert_to_id(EVP_sha1(), about->leaf, about->leaf);
-    assert_non_null(OCSP_basic_add1_status(basic, id, verdict, 0, since, since, end));
-    assert_int_equal(OCSP_basic_sign(basic, about->leaf, about->own, EVP_sha256(), NULL, 0), 1);
-    OCSP_RESPONSE *response = OCSP_response_create(OCSP_RESPONSE_STATUS_SUCCESSFUL, basic);
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    unsigned char *der = NULL;
-    int size = i2d_OCSP_RESPONSE(response, &der);
-    assert_true(size > 0 && fwrite(der, 1, (size_t)size, file) == (size_t)size);
-    fclose(file);
-    OPENSSL_free(der);
-    OCSP_RESPONSE_free(response);
-    OCSP_CERTID_free(id);
-    OCSP_BASICRESP_free(basic);
-    ASN1_TIME_free(since);
-    ASN1_TIME_free(end);
+    write_ocsp_response(path, about->leaf, about->own, verdict, until);
 }
 
 static uvhttp_tls_t *make(void) {
