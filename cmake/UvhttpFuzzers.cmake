@@ -1,11 +1,16 @@
-# Owns: the fuzz targets: each test/fuzz/fuzz_*.c is one libFuzzer program in <build>/test/fuzz/.
+# Owns: the fuzz targets: each test/fuzz/fuzz_*.c is one libFuzzer program in <build>/test/fuzz/. With UVHTTP_FUZZING_ENGINE=replay it
+# is an ordinary program, which runs the inputs that it is given.
 uvhttp_require(UVHTTP_PC_NGHTTP2 "libnghttp2" "libnghttp2-dev (the oracle of HTTP/2)")
 uvhttp_programs(fuzz_sources test/fuzz/fuzz_*.c)
 foreach(source IN LISTS fuzz_sources)
   get_filename_component(name "${source}" NAME_WE)
   add_executable(${name} "${source}")
   target_link_libraries(${name} PRIVATE uvhttp_inside)
-  target_link_options(${name} PRIVATE ${UVHTTP_FUZZING_ENGINE})
+  if(UVHTTP_FUZZING_ENGINE STREQUAL "replay")
+    target_sources(${name} PRIVATE test/fuzz/replay.c)
+  else()
+    target_link_options(${name} PRIVATE ${UVHTTP_FUZZING_ENGINE})
+  endif()
   if(name MATCHES "^fuzz_(hpack|http2_nghttp2)$")
     target_link_libraries(${name} PRIVATE PkgConfig::UVHTTP_PC_NGHTTP2)
   elseif(name STREQUAL "fuzz_values") # the redirects of the command line
