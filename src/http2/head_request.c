@@ -194,11 +194,11 @@ static ALWAYS_INLINE bool read_literal(uvhttp__http2_assembly_t *at, cursor_t *c
 
 enum { COOKIE_SIZE = 6 };
 
-/* Whether the field before is a cookie. */
+/* Whether the field before is a cookie. The record has it, as long as there is a place in it for the next: none was
+ * left out. */
 static ALWAYS_INLINE bool is_behind_cookie(const cursor_t *cursor) {
     const uvhttp__field_t *last = cursor->field - 1;
-    return last->value.offset + last->value.size == cursor->offset && last->name.size == COOKIE_SIZE &&
-           memcmp(cursor->base + last->name.offset, "cookie", COOKIE_SIZE) == 0;
+    return last->name.size == COOKIE_SIZE && memcmp(cursor->base + last->name.offset, "cookie", COOKIE_SIZE) == 0;
 }
 
 /* A further crumb right behind a cookie becomes a part of it (RFC 9113 section 8.2.3). Its value may stand in the
@@ -257,7 +257,6 @@ static ALWAYS_INLINE bool read_listed_special(uvhttp__http2_assembly_t *at, curs
             join_crumb(cursor, in, text + name_size, value_size);
             return true;
         }
-        if (cursor->field == at->fields_end) return false;
         note_special(at, cursor, name_size, value_size, name);
     }
     uvhttp__hpack_copy(cursor->base + cursor->offset, text, text_size);
@@ -278,10 +277,9 @@ static ALWAYS_INLINE bool read_far(uvhttp__http2_assembly_t *at, cursor_t *curso
     const uvhttp__hpack_entry_t *entry = uvhttp__hpack_table_entry(table, age);
     uint32_t name_size = entry->name_size, value_size = entry->value_size, text_size = name_size + value_size;
     const char *text = table->text + entry->offset;
-    if (text_size + UVHTTP__HPACK_FIELD_OVERHEAD > cursor->left) return false;
+    if (text_size + UVHTTP__HPACK_FIELD_OVERHEAD > cursor->left || cursor->field == at->fields_end) return false;
     if (entry->facts != UVHTTP__HPACK_PLAIN_FIELD)
         return read_listed_special(at, cursor, in, text, name_size, value_size, entry->name, entry->facts);
-    if (cursor->field == at->fields_end) return false;
     put_field(cursor, name_size, value_size, 0);
     uvhttp__hpack_copy(cursor->base + cursor->offset, text, text_size);
     advance(cursor, in, text_size);

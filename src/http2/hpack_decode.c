@@ -231,7 +231,8 @@ static bool read_usual(uvhttp__hpack_reader_t *reader, uvhttp__hpack_field_t *fi
                                      .facts = facts,
                                      .never_indexed = (first & 0xf0) == 0x10};
     reader->at = behind;
-    return uvhttp__hpack_accept(reader, (size_t)literal.name.size + literal.value_size);
+    uvhttp__hpack_count(reader, literal.name.size + literal.value_size); /* take_literal: it fits */
+    return true;
 }
 
 static int read_one(uvhttp__hpack_reader_t *reader, uvhttp__hpack_field_t *field, bool *shown) {

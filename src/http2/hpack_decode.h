@@ -32,16 +32,20 @@ static ALWAYS_INLINE int uvhttp__hpack_begin(uvhttp__hpack_reader_t *reader, uvh
     return UNLIKELY(uvhttp__hpack_has_updates(decoder, block, size)) ? uvhttp__hpack_read_updates(reader) : UVHTTP_OK;
 }
 
-/* Subtracts the field from the list's maximum. False: it does not fit, and *reader is too_large from now on. */
+/* Subtracts the field, which fits, from the list's maximum. */
+static ALWAYS_INLINE void uvhttp__hpack_count(uvhttp__hpack_reader_t *reader, uint32_t text_size) {
+    reader->left -= text_size + UVHTTP__HPACK_FIELD_OVERHEAD;
+    reader->out += text_size;
+}
+
+/* The same if it fits. False: it does not fit, and *reader is too_large from now on. */
 static ALWAYS_INLINE bool uvhttp__hpack_accept(uvhttp__hpack_reader_t *reader, size_t text_size) {
-    size_t size = text_size + UVHTTP__HPACK_FIELD_OVERHEAD;
-    if (UNLIKELY(size > reader->left)) {
+    if (UNLIKELY(text_size + UVHTTP__HPACK_FIELD_OVERHEAD > reader->left)) {
         reader->left = 0;
         reader->too_large = true;
         return false;
     }
-    reader->left -= (uint32_t)size;
-    reader->out += text_size;
+    uvhttp__hpack_count(reader, (uint32_t)text_size);
     return true;
 }
 

@@ -304,8 +304,8 @@ UVHTTP__HOT int uvhttp__http2_read(uvhttp__http2_t *http2, const char *data, siz
     if (UNLIKELY((uint8_t)word != UVHTTP__HTTP2_HEADERS || (flags & shape) != UVHTTP__HTTP2_FLAG_END_HEADERS)) goto any;
     if (UNLIKELY(id != http2->last_stream_id + 2 || (id & 1) == 0 || (id >> 1) % UVHTTP__HTTP2_HISTORY_PER_WORD == 0))
         goto any;
-    if (UNLIKELY(cost > size || cost >= http2->bytes_left || block_size > UVHTTP__HTTP2_FRAME_SIZE_MAX ||
-                 block_size > http2->limits->header_block_size_max))
+    if (UNLIKELY(cost > size || cost >= http2->bytes_left)) goto any;
+    if (UNLIKELY(block_size > UVHTTP__HTTP2_FRAME_SIZE_MAX || block_size > http2->limits->header_block_size_max))
         goto any;
     http2->frames_left--;
     http2->bytes_left -= cost;

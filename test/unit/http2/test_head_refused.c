@@ -145,6 +145,7 @@ static void test_literals_that_are_cut_or_faulty(void **state) {
         int code;
     } cases[] = {
         {"\x04", 1, UVHTTP_E_HPACK_STRING},                      /* :path and no value */
+        {"\x44", 1, UVHTTP_E_HPACK_STRING},                      /* the same, for the table */
         {"\x04\x83", 2, UVHTTP_E_HPACK_STRING},                  /* one of three bytes that are not there */
         {"\x04\x81\x00", 3, UVHTTP_E_HPACK_HUFFMAN},             /* padding of zeros */
         {"\x04\x84\xff\xff\xff\xff", 6, UVHTTP_E_HPACK_HUFFMAN}, /* EOS */
