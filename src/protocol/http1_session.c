@@ -197,22 +197,29 @@ uvhttp__conn_phase_t uvhttp__session_phase(const uvhttp__conn_t *conn) {
     return UVHTTP__PHASE_IDLE;
 }
 
+/* The client has sent FIN. Responses that are queued leave first, whatever of another request follows theirs: on_sent
+ * continues here. */
 void uvhttp__session_on_end(uvhttp__conn_t *conn) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
+    uvhttp__http1_stream_t *stream = session->stream;
+    bool queued = uvhttp__stream_out_size(&conn->stream) > 0;
     if (session->state == UVHTTP__SESSION_UPGRADED) {
         session->channel.events->on_end(&session->channel);
+    } else if (session->state == UVHTTP__SESSION_HEAD) {
+        if (!queued)
+            uvhttp__conn_close(conn, UVHTTP_OK);
+        else if (!session->closing)
+            uvhttp__conn_finish(conn);
+    } else if (session->state == UVHTTP__SESSION_RESPONSE &&
+               (stream->responding || uvhttp__exchange_half_closed(&stream->exchange))) {
+        stream->keep_alive = false;
+    } else if (queued) {
+        uvhttp__session_check_write_rate(session);
     } else if (session->state == UVHTTP__SESSION_BODY) {
         uvhttp__counters_error(counters_of(session), UVHTTP_E_HTTP_BODY_INCOMPLETE);
         uvhttp__conn_close(conn, UVHTTP_E_HTTP_BODY_INCOMPLETE);
-    } else if (session->state == UVHTTP__SESSION_RESPONSE) {
-        if (session->stream->responding || uvhttp__exchange_half_closed(&session->stream->exchange))
-            session->stream->keep_alive = false;
-        else
-            uvhttp__conn_close(conn, UVHTTP_E_ABORTED);
-    } else if (session->partial || uvhttp__stream_out_size(&conn->stream) == 0) {
-        uvhttp__conn_close(conn, UVHTTP_OK);
-    } else if (!session->closing) {
-        uvhttp__conn_finish(&session->conn);
+    } else {
+        uvhttp__conn_close(conn, UVHTTP_E_ABORTED);
     }
 }
 
@@ -225,6 +232,10 @@ void uvhttp__session_on_sent(uvhttp__conn_t *conn) {
     if (session->closing) {
         uvhttp__conn_finish(&session->conn);
         return;
+    }
+    if (conn->flags & UVHTTP__CONN_PEER_ENDED) {
+        uvhttp__session_on_end(conn);
+        if (conn->flags & UVHTTP__CONN_CLOSED) return;
     }
     if (session->writing) {
         session->writing = false;

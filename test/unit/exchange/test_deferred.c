@@ -347,6 +347,30 @@ static void test_half_close_decides_whether_a_client_that_sent_fin_waits(void **
     }
 }
 
+/* What comes behind a request whose response is being made, up to FIN, is looked at when the response is there. */
+static void test_a_request_that_is_cut_by_fin_costs_no_response_before_it(void **state) {
+    static const char *const cut[] = {"\r\n", "GET /ne",
+                                      "POST /later HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab"};
+    serving_t *serving = *state;
+    serving->config.half_close = true;
+    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
+        begin(state);
+        int fd = client_ask(serving, GET("/later"));
+        uvhttp_deferred_t *deferred = take();
+        client_send(fd, cut[i], strlen(cut[i]));
+        shutdown(fd, SHUT_WR);
+        int other = client_ask(serving, GET("/nowhere")); /* its response says that FIN was seen */
+        client_read_last(other, 404);
+        assert_int_equal(uvhttp_deferred_text(deferred, 200, "still"), UVHTTP_OK);
+        assert_string_equal(client_read(fd)->body, "still");
+        client_expect_end(fd);
+        uvhttp_deferred_release(deferred);
+        serving_leave(serving, fd);
+        uvhttp_server_free(serving->server);
+        serving->server = NULL;
+    }
+}
+
 /* --- races: for ThreadSanitizer and AddressSanitizer, and exact counts --- */
 
 static void run_counted(uvhttp_response_t *res, void *user) {
@@ -594,6 +618,7 @@ int main(void) {
                        test_run_streams_piece_by_piece, test_a_stream_that_is_given_up_is_cut_off,
                        test_a_drain_waits_for_the_response, test_who_responds_later_is_notified_of_a_stop,
                        test_a_handle_outlives_the_server, test_half_close_decides_whether_a_client_that_sent_fin_waits,
+                       test_a_request_that_is_cut_by_fin_costs_no_response_before_it,
                        test_responses_and_releases_race_with_the_close_of_the_client,
                        test_a_response_is_made_as_fast_as_the_client_takes_it,
                        test_a_drain_does_not_wait_for_another_request_behind_a_long_response,
