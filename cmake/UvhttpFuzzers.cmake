@@ -11,7 +11,7 @@ foreach(source IN LISTS fuzz_sources)
   else()
     target_link_options(${name} PRIVATE ${UVHTTP_FUZZING_ENGINE})
   endif()
-  if(name MATCHES "^fuzz_(hpack|http2_nghttp2)$")
+  if(name MATCHES "^fuzz_(hpack|http2_connection|http2_nghttp2)$")
     target_link_libraries(${name} PRIVATE PkgConfig::UVHTTP_PC_NGHTTP2)
   elseif(name STREQUAL "fuzz_values") # the redirects of the command line
     target_sources(${name} PRIVATE tools/cli/redirect.c)

@@ -1,5 +1,5 @@
 /* Owns: inputs for fuzzing that are frames of HTTP/2: a custom mutator (libFuzzer) that makes, moves, cuts and changes
- * whole frames, with header blocks of a small grammar. Header only; one target includes it. An input is one byte for
+ * whole frames, with header blocks of a small grammar. Header only. An input is one byte for
  * the target, and frames behind it. */
 #ifndef UVHTTP_TEST_FUZZ_HTTP2_MUTATE_H
 #define UVHTTP_TEST_FUZZ_HTTP2_MUTATE_H
@@ -62,7 +62,10 @@ static const char *const mutate_names[] = {
     "expect", ":protocol", "",       "upgrade",        "a b"};
 static const char *const mutate_values[] = {"",    "1",        "0",   "trailers",  "a=1", "close",        "test",  "/x",
                                             "u=1", " leading", "a\r", "trailing ", "12",  "100-continue", "u=0, i"};
-static const char *const mutate_paths[] = {"/", "/a", "*", "", "/a?b=c", "a", "/a b", "/%41", "//", "/\x7f"};
+static const char *const mutate_paths[] = {"/", "/a", "*", "", "/a?b=c", "a", "/a b", "/%41", "//", "/\x7f",
+                                           /* of served.h */
+                                           "/p", "/s", "/l", "/d", "/r", "/v", "/e", "/o", "/b", "/k", "/m", "/w",
+                                           "/f/", "/f/a.txt"};
 
 static const char *mutate_pick(const char *const *strings, size_t count) {
     return strings[mutate_one_in(3) ? 0 : mutate_below((uint32_t)count)];
@@ -90,6 +93,26 @@ static void mutate_field(mutate_text_t *block) {
 }
 
 static void mutate_block(mutate_text_t *block, bool trailer) {
+    if (!trailer && mutate_one_in(20)) { /* RFC 8441 */
+        static const char *const fields[] = {":method",
+                                             "CONNECT",
+                                             ":protocol",
+                                             "websocket",
+                                             ":scheme",
+                                             "http",
+                                             ":path",
+                                             "/w",
+                                             ":authority",
+                                             "test",
+                                             "sec-websocket-version",
+                                             "13"};
+        for (size_t i = 0; i < sizeof fields / sizeof *fields; i += 2) {
+            mutate_byte(block, 0);
+            mutate_literal(block, fields[i]);
+            mutate_literal(block, fields[i + 1]);
+        }
+        return;
+    }
     while (mutate_one_in(8)) { /* size updates */
         mutate_byte(block, 0x3f);
         mutate_byte(block, 0x80 | mutate_below(128));
@@ -179,12 +202,23 @@ static unsigned mutate_headers(mutate_text_t *payload, bool trailer, uint32_t id
     return flags;
 }
 
+/* For a tunnel: a frame of WebSocket, with a mask of zeros. */
+static void mutate_message(mutate_text_t *payload) {
+    static const uint8_t firsts[] = {0x81, 0x82, 0x01, 0x80, 0x89, 0x8a, 0x88, 0xc1};
+    uint32_t size = mutate_below(9);
+    mutate_byte(payload, firsts[mutate_below(sizeof firsts)]);
+    mutate_byte(payload, 0x80 | size);
+    mutate_number(payload, 0);
+    while (size-- > 0) mutate_byte(payload, 3);
+}
+
 static unsigned mutate_data(mutate_text_t *payload) {
     unsigned flags = mutate_one_in(3) ? UVHTTP__HTTP2_FLAG_END_STREAM : 0;
     if (mutate_one_in(6)) {
         flags |= UVHTTP__HTTP2_FLAG_PADDED;
         mutate_byte(payload, mutate_below(8));
     }
+    if (mutate_one_in(6)) mutate_message(payload);
     for (uint32_t left = mutate_one_in(4) ? mutate_below(600) : mutate_below(9); left > 0; --left)
         mutate_byte(payload, 'a' + left % 26);
     return flags;
@@ -251,7 +285,7 @@ static bool mutate_is_whole(const uint8_t *frame, size_t size) {
 }
 
 /* Of a stream: the last ones end our connections gracefully, before there is none left (section 5.1.1). */
-static bool mutate_is_last_number(const uint8_t *frame, size_t size) {
+static inline bool mutate_is_last_number(const uint8_t *frame, size_t size) {
     return size >= UVHTTP__HTTP2_FRAME_HEAD_SIZE && frame[3] == UVHTTP__HTTP2_HEADERS &&
            (uvhttp__http2_get32((const char *)frame + 5) & UVHTTP__HTTP2_STREAM_ID_MAX) >=
                UVHTTP__HTTP2_STREAM_ID_MAX - 256;

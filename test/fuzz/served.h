@@ -1,0 +1,339 @@
+/* Owns: the server of fuzz targets that play whole connections: in this thread, with a route for each way to read a
+ * request and to respond, and the client's end of one connection, a Unix socket. Header only. */
+#ifndef UVHTTP_TEST_FUZZ_SERVED_H
+#define UVHTTP_TEST_FUZZ_SERVED_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <uv.h>
+#include <uvhttp.h>
+
+enum { SERVED_REQUESTS_MAX = 256, SERVED_OUTPUT_MAX = 1 << 22, SERVED_BODY_MAX = 1 << 16, SERVED_FILE_SIZE = 9000 };
+
+static void die(const char *what) {
+    fprintf(stderr, "%s: %s\n", program_invocation_short_name, what);
+    abort();
+}
+
+/* The library keeps memory for the next request in objects that are poisoned until then. */
+const char *__lsan_default_options(void);
+const char *__lsan_default_options(void) {
+    return "use_poisoned=1";
+}
+
+static uv_loop_t loop;
+static struct sockaddr_un served_address;
+static socklen_t served_address_size;
+
+/* Of the connection that is played: what its requests were, in their order, and those that are not over. */
+static struct {
+    size_t count, open;
+    bool head[SERVED_REQUESTS_MAX];
+    bool cut; /* a body was not complete, and its response had begun */
+} asked;
+
+static void served_done(uvhttp_response_t *res, int status, void *user) {
+    (void)res, (void)status, (void)user;
+    asked.open--;
+}
+
+static void served_note(uvhttp_request_t *req, uvhttp_response_t *res) {
+    if (asked.count < SERVED_REQUESTS_MAX) asked.head[asked.count++] = uvhttp_request_method(req) == UVHTTP_HEAD;
+    if (uvhttp_response_on_done(res, served_done, NULL) == UVHTTP_OK) asked.open++;
+}
+
+static uvhttp_flow_t served_request(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    served_note(req, res);
+    return UVHTTP_NEXT;
+}
+
+static void served_refused(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    served_note(req, res);
+}
+
+/* --- responses --- */
+
+static void served_text(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
+    uvhttp_response_text(res, 200, user);
+}
+
+static void served_nothing(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_response_text(res, 204, "");
+}
+
+/* user: not NULL if the size is said beforehand. */
+static void served_pieces(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    static const char piece[300] = "piece";
+    (void)req;
+    if (!user) uvhttp_response_header(res, "Trailer", "X-Sum");
+    uvhttp_response_begin(res, 200, "text/plain", user ? 3 * sizeof piece : UVHTTP_SIZE_UNKNOWN);
+    for (int i = 0; i < 3; i++) uvhttp_response_write(res, piece, sizeof piece);
+    if (!user) (void)uvhttp_response_trailer(res, "X-Sum", "900");
+    uvhttp_response_end(res);
+}
+
+static void served_large(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    static char text[100000];
+    (void)req, (void)user;
+    uvhttp_response_send_static(res, 200, "text/plain", text, sizeof text);
+}
+
+static void served_later(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    static const uvhttp_response_field_t hint = {"Link", "</style>; rel=preload"};
+    (void)uvhttp_response_interim(res, 103, &hint, 1);
+    uvhttp_deferred_t *deferred = uvhttp_response_defer(res);
+    if (!deferred) return;
+    (void)uvhttp_deferred_text(deferred, 200, "later");
+    uvhttp_deferred_release(deferred);
+}
+
+static void served_redirect(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_response_redirect(res, 302, "/");
+    uvhttp_response_close(res);
+}
+
+static void served_events(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_events_t *events;
+    if (uvhttp_events_open(res, NULL, &events) != UVHTTP_OK) return;
+    uvhttp_event_t event = {.data = {"one\ntwo", 7}, .event = "e", .id = "1"};
+    (void)uvhttp_events_send(events, &event);
+    (void)uvhttp_events_close(events);
+    uvhttp_events_release(events);
+}
+
+/* --- bodies --- */
+
+static void served_echo(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_str_t body = uvhttp_request_body(req);
+    uvhttp_response_send(res, 200, "text/plain", body.data, body.size);
+}
+
+static void served_form(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_form_t *form;
+    int status = uvhttp_request_form(req, NULL, &form);
+    if (status != UVHTTP_OK) {
+        uvhttp_response_text(res, 400, uvhttp_error_name(status));
+        return;
+    }
+    uvhttp_str_t name, value;
+    uvhttp_response_begin(res, 200, "text/plain", UVHTTP_SIZE_UNKNOWN);
+    for (size_t i = 0; uvhttp_form_field_at(form, i, &name, &value); i++) {
+        uvhttp_response_write(res, name.data, name.size);
+        uvhttp_response_write(res, value.data, value.size);
+    }
+    uvhttp_response_end(res);
+}
+
+/* What is read of a stream, and paused after every other piece. */
+typedef struct served_sum {
+    uint64_t size, sum;
+    bool paused;
+} served_sum_t;
+
+static void served_add(served_sum_t *sum, uvhttp_str_t data) {
+    for (size_t i = 0; i < data.size; i++) sum->sum = sum->sum * 31 + (unsigned char)data.data[i];
+    sum->size += data.size;
+}
+
+static void served_say_sum(uvhttp_response_t *res, const served_sum_t *sum) {
+    char text[64];
+    snprintf(text, sizeof text, "%llu %llx", (unsigned long long)sum->size, (unsigned long long)sum->sum);
+    uvhttp_response_text(res, 200, text);
+}
+
+static void served_free(uvhttp_response_t *res, int status, void *user) {
+    (void)res, (void)status;
+    free(user);
+}
+
+static served_sum_t *served_new_sum(uvhttp_response_t *res) {
+    served_sum_t *sum = calloc(1, sizeof *sum);
+    if (!sum || uvhttp_response_on_done(res, served_free, sum) != UVHTTP_OK) die("no memory");
+    return sum;
+}
+
+static void served_sum_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
+    (void)res;
+    served_sum_t *sum = user;
+    served_add(sum, data);
+    (void)uvhttp_request_pause_body(req);
+    (void)uvhttp_request_resume_body(req);
+}
+
+static void served_sum_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
+    uvhttp_str_t name, value;
+    for (size_t i = 0; uvhttp_request_trailer_at(req, i, &name, &value); i++) served_add(user, value);
+    if (status == UVHTTP_OK) served_say_sum(res, user);
+}
+
+static void served_sum(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    if (uvhttp_request_on_body(req, served_sum_data, served_sum_end, served_new_sum(res)) != UVHTTP_OK) die("no body");
+}
+
+/* Each piece goes back. */
+static void served_back_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
+    (void)req, (void)user;
+    (void)uvhttp_response_write(res, data.data, data.size);
+}
+
+static void served_back_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
+    (void)req, (void)user;
+    asked.cut |= status != UVHTTP_OK;
+    (void)uvhttp_response_end(res);
+}
+
+static void served_back(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    if (uvhttp_request_on_body(req, served_back_data, served_back_end, NULL) != UVHTTP_OK) die("no body");
+    uvhttp_response_begin(res, 200, "application/octet-stream", UVHTTP_SIZE_UNKNOWN);
+}
+
+static void served_part(uvhttp_request_t *req, uvhttp_response_t *res, const uvhttp_multipart_event_t *event,
+                        void *user) {
+    (void)req, (void)res;
+    if (event->kind == UVHTTP_MULTIPART_PART) served_add(user, event->name);
+    if (event->kind == UVHTTP_MULTIPART_DATA) served_add(user, event->data);
+}
+
+static void served_multipart(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    int status = uvhttp_request_on_multipart(req, NULL, served_part, served_sum_end, served_new_sum(res));
+    if (status != UVHTTP_OK) uvhttp_response_text(res, 400, uvhttp_error_name(status));
+}
+
+/* --- WebSocket --- */
+
+static void served_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
+    (void)user;
+    (void)uvhttp_ws_send(ws, message.type, message.data, message.size);
+}
+
+/* --- all of it --- */
+
+static void served_files(uvhttp_server_t *server) {
+    char directory[] = "/tmp/uvhttp-fuzz-XXXXXX", path[64];
+    if (!mkdtemp(directory)) die("no directory");
+    snprintf(path, sizeof path, "%s/a.txt", directory);
+    FILE *file = fopen(path, "w");
+    for (int i = 0; file && i < SERVED_FILE_SIZE; i++) fputc('a' + i % 26, file);
+    static const struct timespec times[2] = {{1000000000, 0}, {1000000000, 0}}; /* a new file has no strong validator */
+    if (!file || fclose(file) != 0 || utimensat(AT_FDCWD, path, times, 0) != 0 ||
+        utimensat(AT_FDCWD, directory, times, 0) != 0)
+        die("no file");
+    static const uvhttp_static_options_t options = {.list_directories = true};
+    if (uvhttp_static(server, "/f", directory, &options) != UVHTTP_OK) die("no files");
+}
+
+static void served_start(void) {
+    uvhttp_server_config_t config;
+    uvhttp_server_config_default(&config);
+    config.engine = UVHTTP_ENGINE_EPOLL;
+    config.quiet = true;
+    config.body_size_max = SERVED_BODY_MAX;
+    config.half_close = true; /* a client that has sent all may end its half while its response is made */
+    uvhttp_server_t *server = uvhttp_server_new(&config);
+    if (!server) die("no server");
+    static const char *const types[] = {"text/plain", NULL};
+    static const uvhttp_compression_options_t compression = {.size_min = 100, .types = types};
+    static const uvhttp_cors_options_t cors = {.origins = "http://a", .methods = "GET, PUT", .max_age = 10};
+    static const uvhttp_ws_handlers_t echo = {.on_message = served_message};
+    static const uvhttp_route_options_t streamed = {.stream_body = true};
+    static bool known = true;
+    uvhttp_use(server, (uvhttp_middleware_t){.run = served_request, .on_refused = served_refused});
+    uvhttp_use(server, uvhttp_cors(&cors));
+    uvhttp_use(server, uvhttp_compression(&compression));
+    uvhttp_any(server, "/", served_text, "hello");
+    uvhttp_any(server, "/n", served_nothing, NULL);
+    uvhttp_any(server, "/p", served_pieces, NULL);
+    uvhttp_any(server, "/s", served_pieces, &known);
+    uvhttp_any(server, "/l", served_large, NULL);
+    uvhttp_any(server, "/d", served_later, NULL);
+    uvhttp_any(server, "/r", served_redirect, NULL);
+    uvhttp_any(server, "/v", served_events, NULL);
+    uvhttp_any(server, "/e", served_echo, NULL);
+    uvhttp_any(server, "/o", served_form, NULL);
+    uvhttp_route_options(uvhttp_any(server, "/b", served_sum, NULL), &streamed);
+    uvhttp_route_options(uvhttp_any(server, "/k", served_back, NULL), &streamed);
+    uvhttp_route_options(uvhttp_any(server, "/m", served_multipart, NULL), &streamed);
+    uvhttp_websocket(server, "/w", &echo, NULL);
+    served_files(server);
+    char name[64];
+    int size = snprintf(name, sizeof name, "unix:@%s.%d", program_invocation_short_name, (int)getpid());
+    if (uv_loop_init(&loop) != 0 || uvhttp_server_attach(server, &loop) != UVHTTP_OK ||
+        uvhttp_server_listen(server, name, NULL) != UVHTTP_OK)
+        die("no server");
+    served_address.sun_family = AF_UNIX;
+    memcpy(served_address.sun_path + 1, name + 6, (size_t)size - 6);
+    served_address_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size - 6);
+}
+
+/* --- the client --- */
+
+typedef struct played {
+    char *data; /* of SERVED_OUTPUT_MAX bytes */
+    size_t size;
+    int fd;
+    bool reset;
+} played_t;
+
+static void served_connect(played_t *played, char *memory) {
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&served_address, served_address_size) != 0) die("no connection");
+    *played = (played_t){.data = memory, .fd = fd};
+    asked.count = 0;
+    asked.cut = false;
+}
+
+/* Takes what has come. False: the server has ended its half. */
+static bool served_take(played_t *played) {
+    for (;;) {
+        if (played->size == SERVED_OUTPUT_MAX) die("more is sent than so few bytes can ask for");
+        ssize_t got = recv(played->fd, played->data + played->size, SERVED_OUTPUT_MAX - played->size, MSG_DONTWAIT);
+        if (got > 0) {
+            played->size += (size_t)got;
+            continue;
+        }
+        if (got < 0 && errno == ECONNRESET) played->reset = true;
+        return got < 0 && errno == EAGAIN;
+    }
+}
+
+/* False: the server takes no more. */
+static bool served_give(played_t *played, const char *data, size_t size) {
+    while (size > 0) {
+        ssize_t sent = send(played->fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent < 0 && errno != EAGAIN) return false;
+        if (sent > 0) {
+            data += sent;
+            size -= (size_t)sent;
+        }
+        uv_run(&loop, UV_RUN_NOWAIT);
+        if (!served_take(played)) return false;
+    }
+    return true;
+}
+
+/* The next one meets a server that has forgotten it. libFuzzer's time limit is for a request that does not end. */
+static void served_close(played_t *played) {
+    close(played->fd);
+    for (int i = 0; i < 4 || asked.open > 0; i++) uv_run(&loop, UV_RUN_NOWAIT);
+}
+
+#endif
