@@ -93,6 +93,7 @@ void sim_http_request(client_t *client, const op_t *op) {
     sim_transport_encode(client);
     if (op->cut) {
         client->out_size = sim_below(&client->random, (uint32_t)client->out_size);
+        client->cut = !client->wild;
         client->wild = true;
     } else {
         client->asked++;

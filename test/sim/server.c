@@ -12,7 +12,8 @@
 
 uvhttp_server_t *sim_server;
 static bool reload_is_due;
-bool sim_places_are_few, sim_wall_jumps, sim_threads_are_patient, sim_tls_listens, sim_proxy_listens, sim_access_logged;
+bool sim_places_are_few, sim_wall_jumps, sim_threads_are_patient, sim_tls_listens, sim_proxy_listens, sim_access_logged,
+    sim_half_close;
 bool sim_access_log_is_file;
 uint32_t sim_crowd, sim_streams_max, sim_places;
 static uint32_t crowd_places; /* max_connections for it */
@@ -573,7 +574,7 @@ static void make_config(uint64_t seed, uvhttp_server_config_t *config) {
     config->write_buffer_size = sim_one_in(&random, 3) ? 1024 : 16384;
     config->write_queue_max = sim_one_in(&random, 3) ? 8192 : 65536;
     config->iteration_requests_max = sim_one_in(&random, 3) ? 1 : 128;
-    config->half_close = sim_one_in(&random, 3);
+    sim_half_close = config->half_close = sim_one_in(&random, 3);
     config->connection_timeout = SIM_HEAD_TIMEOUT_S;
     config->keepalive_timeout = SIM_KEEPALIVE_S;
     config->body_timeout = SIM_BODY_TIMEOUT_S;

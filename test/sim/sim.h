@@ -206,6 +206,7 @@ extern bool sim_access_log_is_file; /* else a function of the application's gets
 extern uint32_t sim_h2_connection_window, sim_h2_stream_window;
 extern bool sim_wall_jumps;          /* somebody sets the clock while the server runs */
 extern bool sim_threads_are_patient; /* a request waits for one as long as it takes */
+extern bool sim_half_close;          /* a client that has ended its half still gets the responses */
 extern bool sim_places_are_few;      /* fewer than clients: idle connections are evicted */
 /* One seed in so many has hundreds or thousands of clients, which are lighter than those of the others. */
 #define SIM_CROWD_EVERY 1000u

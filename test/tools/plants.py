@@ -91,6 +91,12 @@ PLANTS = [
           "    if (conn->flags & (UVHTTP__CONN_PEER_ENDED | UVHTTP__CONN_EVICTED)) {",
           "    if (conn->flags) {"),
     # --- src/protocol ---
+    Plant("a queued response is lost if FIN cuts the request behind it", "src/protocol/http1_session.c",
+          "        if (!queued)\n            uvhttp__conn_close(conn, UVHTTP_OK);",
+          "        if (!queued || session->partial)\n            uvhttp__conn_close(conn, UVHTTP_OK);"),
+    Plant("a queued response is lost if FIN cuts the body behind it", "src/protocol/http1_session.c",
+          "    } else if (queued) {",
+          "    } else if (queued && session->state != UVHTTP__SESSION_BODY) {"),
     Plant("leak on abort: the head that was begun", "src/protocol/http1_session.c",
           "        uvhttp__free(session->partial);\n        if (session->stream)",
           "        if (session->stream)"),
