@@ -123,6 +123,7 @@ typedef struct client {
     uint64_t moved_ns;  /* it has read something, or sent its FIN */
     bool flushing;      /* what is in `out` is no op's */
     bool fin;           /* it has sent one */
+    bool notified;      /* ... behind a close_notify, if there is TLS */
     bool half;          /* ... and its server makes the responses to what came before, all of them */
     bool blocked;       /* the server's system takes no more */
     bool wild;          /* it has misbehaved: any response may be the last */

@@ -196,7 +196,8 @@ static void begin_op(client_t *client, const op_t *op) {
         case OP_PING:
         case OP_CLOSE: begin_frame(client, op); break;
         case OP_FIN:
-            if (sim_one_in(&client->random, 2)) sim_transport_end(client);
+            client->notified = sim_one_in(&client->random, 2);
+            if (client->notified) sim_transport_end(client);
             break;
         case OP_PAUSE:
         case OP_AWAIT_CLOSE: client->deadline_ns = sim_now_ns + op->ms * SIM_MS; break;
@@ -273,7 +274,8 @@ static void end_op(client_t *client, const op_t *op) {
     if (asks && client->h2) asks = client->asked > 0 && sim_h2_is_sent(client, client->asked - 1);
     if (asks && !op->cut && client->asked > 0) client->requests[client->asked - 1].sent_ns = sim_now_ns;
     if (op->kind == OP_FIN) {
-        client->half = sim_half_close && !client->h2 && !client->transport.tls && (!client->wild || client->cut);
+        client->half = sim_half_close && !client->h2 &&
+                       (client->transport.tls ? !client->wild && client->notified : !client->wild || client->cut);
         client->wild = client->fin = true;
         client->moved_ns = sim_now_ns;
         sim_client_fin(client->conn);
