@@ -124,10 +124,9 @@ typedef struct client {
     bool flushing;      /* what is in `out` is no op's */
     bool fin;           /* it has sent one */
     bool notified;      /* ... behind a close_notify, if there is TLS */
-    bool half;          /* ... and its server makes the responses to what came before, all of them */
     bool blocked;       /* the server's system takes no more */
     bool wild;          /* it has misbehaved: any response may be the last */
-    bool cut;           /* ... only by a request that it did not send whole */
+    bool owed;          /* ... but not the last one to what it sent before */
     bool closes;        /* the server has said that it will */
     uint64_t closes_ns; /* then the last byte before its FIN has come */
     bool started, done;

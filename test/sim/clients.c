@@ -139,8 +139,9 @@ static void connection_ended(client_t *client, bool reset) {
     check_prompt(client, reset);
     if (!excused && is_cut(client)) sim_fail("client %u: the connection ended inside of a response", client->id);
     excused = excused || crossed;
-    if (client->half && lost && !client->closes && !crossed && !stopped && !sim_failing)
-        sim_fail("client %u: it has ended its half behind request %x, which has no response", client->id, lost->tag);
+    if (client->owed && lost && !client->closes && !crossed && !stopped && !sim_failing)
+        sim_fail("client %u: request %x, whole and before its fault or its FIN, has no response", client->id,
+                 lost->tag);
     bool late = lost && ((stopped && lost->sent_ns >= stopped_ns) || (client->h2 && sim_h2_is_refused(client, lost)));
     if (!excused && lost && !late)
         sim_fail("client %u: request %x was sent and has no response", client->id, lost->tag);
@@ -274,8 +275,8 @@ static void end_op(client_t *client, const op_t *op) {
     if (asks && client->h2) asks = client->asked > 0 && sim_h2_is_sent(client, client->asked - 1);
     if (asks && !op->cut && client->asked > 0) client->requests[client->asked - 1].sent_ns = sim_now_ns;
     if (op->kind == OP_FIN) {
-        client->half = sim_half_close && !client->h2 &&
-                       (client->transport.tls ? !client->wild && client->notified : !client->wild || client->cut);
+        client->owed = sim_half_close && !client->h2 &&
+                       (client->transport.tls ? !client->wild && client->notified : !client->wild || client->owed);
         client->wild = client->fin = true;
         client->moved_ns = sim_now_ns;
         sim_client_fin(client->conn);

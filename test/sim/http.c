@@ -93,7 +93,7 @@ void sim_http_request(client_t *client, const op_t *op) {
     sim_transport_encode(client);
     if (op->cut) {
         client->out_size = sim_below(&client->random, (uint32_t)client->out_size);
-        client->cut = !client->wild;
+        client->owed = !client->wild;
         client->wild = true;
     } else {
         client->asked++;
@@ -112,6 +112,7 @@ void sim_http_raw(client_t *client, const op_t *op) {
         sim_h2_raw(client, op);
         return;
     }
+    client->owed = !client->wild && !client->transport.tls;
     client->wild = true;
     free(client->out);
     client->out_size = op->raw ? strlen(bad[op->raw - 1]) : op->size;
