@@ -136,13 +136,6 @@ static bool are_equal(const digest_t *one, const digest_t *other) {
            memcmp(one->hashes, other->hashes, count * sizeof *one->hashes) == 0;
 }
 
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerInitialize(int *argc, char ***argv) {
-    (void)argc, (void)argv;
-    served_start();
-    return 0;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size);
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
     if (input_size < 1) return 0;

@@ -138,13 +138,6 @@ static void read_all(const played_t *played) {
 
 enum { AT_ONCE = 1, ENDS_BY_FIN = 2 }; /* of the first byte */
 
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerInitialize(int *argc, char ***argv) {
-    (void)argc, (void)argv;
-    served_start();
-    return 0;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size);
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";

@@ -338,6 +338,13 @@ static void served_start(void) {
     served_address_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size - 6);
 }
 
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+    (void)argc, (void)argv;
+    served_start();
+    return 0;
+}
+
 /* --- the client --- */
 
 typedef struct played {
