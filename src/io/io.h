@@ -322,6 +322,10 @@ bool uvhttp__stream_kernel_facts(const uvhttp__stream_t *stream, uvhttp__kernel_
 /* Ask for on_sent when all that is queued now (or later, until then) has been handed to the kernel. */
 void uvhttp__stream_notify_sent(uvhttp__stream_t *stream);
 
+/* For an owner that closes or resets next: the kernel gets of the queue what it takes at once. What it does not take is
+ * lost, and so is what stands behind a file, behind a send under way, or before a filter that encodes. */
+void uvhttp__stream_send_last(uvhttp__stream_t *stream);
+
 /* FIN once the queue is empty; receiving continues. */
 void uvhttp__stream_shutdown(uvhttp__stream_t *stream);
 

@@ -1,7 +1,9 @@
 /* Owns: the wire queue of a stream: segments of output in order, each with its kind, until the kernel has them. May
  * include: base, obs. */
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/alloc.h"
 #include "base/hot_path.h"
@@ -151,6 +153,23 @@ void uvhttp__out_advance(uvhttp__stream_t *stream, size_t size) {
         uvhttp__segment_release(stream->loop, first);
     }
     uvhttp__out_size_remove(stream, size);
+}
+
+/* The queue stays as it is: the close drops it, and releases what it refers to when no caller is on the stack. */
+void uvhttp__stream_send_last(uvhttp__stream_t *stream) {
+    const uint32_t under_way = UVHTTP__STREAM_SENDING | UVHTTP__STREAM_POLLING_OUT;
+    if (uvhttp__stream_is_over(stream) || uvhttp__stream_encodes(stream)) return;
+    if (stream->out_flying > 0 || (stream->flags & under_way) != 0) return;
+    struct iovec iov[UVHTTP__OUT_IOV_MAX];
+    size_t size;
+    const struct msghdr message = {.msg_iov = iov,
+                                   .msg_iovlen = (size_t)uvhttp__out_gather(stream, iov, UVHTTP__OUT_IOV_MAX, &size)};
+    if (message.msg_iovlen == 0) return;
+    ssize_t sent;
+    do {
+        sent = sendmsg(stream->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (sent < 0 && errno == EINTR);
+    if (sent > 0) uvhttp__counters_add(stream->loop->counters, bytes_sent, (size_t)sent);
 }
 
 int uvhttp__out_keep_half(uvhttp__stream_t *stream, uint8_t mark) {

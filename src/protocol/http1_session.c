@@ -44,6 +44,7 @@ static void set_exchange_deadline(uvhttp__exchange_t *exchange, uint64_t at_ms) 
 }
 
 static void reset(uvhttp__exchange_t *exchange, int code) {
+    uvhttp__stream_send_last(&session_of(exchange)->conn.stream);
     uvhttp__conn_reset(&session_of(exchange)->conn, code);
 }
 

@@ -107,17 +107,19 @@ UVHTTP__HOT void uvhttp__http1_done(uvhttp__http1_stream_t *stream) {
     response_sent(session, keep_alive);
 }
 
-/* The hooks of the end come in a later iteration, when the receive buffer is another's. */
-static void own(uvhttp__http1_stream_t *stream) {
+/* The hooks of the end come in a later iteration, when the receive buffer is another's. Responses before this one,
+ * which this iteration has queued, do not go with the connection. */
+static void prepare_end(uvhttp__http1_stream_t *stream) {
     if (uvhttp__exchange_own(&stream->exchange) != UVHTTP_OK) uvhttp__http1_headless(&stream->exchange, NULL, 0);
+    uvhttp__stream_send_last(&stream->session->conn.stream);
 }
 
 NOINLINE void uvhttp__http1_give_up(uvhttp__http1_stream_t *stream, int status) {
-    own(stream);
+    prepare_end(stream);
     uvhttp__conn_close(&stream->session->conn, status); /* on_closed aborts the exchange */
 }
 
 void uvhttp__http1_cut_off(uvhttp__http1_stream_t *stream, int status) {
-    own(stream);
+    prepare_end(stream);
     uvhttp__conn_reset(&stream->session->conn, status);
 }

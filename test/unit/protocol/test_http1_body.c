@@ -39,6 +39,23 @@ static void hello(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_response_text(res, 200, "hello");
 }
 
+static void send_back(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
+    (void)req, (void)user;
+    uvhttp_response_write(res, data.data, data.size);
+}
+
+static void end_back(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
+    (void)req, (void)status, (void)user;
+    uvhttp_response_end(res);
+}
+
+/* A response that has begun before its request's body is there. */
+static void begin_back(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    if (uvhttp_request_on_body(req, send_back, end_back, NULL) != UVHTTP_OK) abort();
+    uvhttp_response_begin(res, 200, "text/plain", UVHTTP_SIZE_UNKNOWN);
+}
+
 static void make_file(void) {
     char path[] = "/tmp/uvhttp-body-XXXXXX";
     file = mkstemp(path);
@@ -65,6 +82,7 @@ static void start(serving_t *serving) {
     const uvhttp_route_options_t streamed = {.stream_body = true};
     assert_int_equal(uvhttp_route_options(uvhttp_post(serving->server, "/file", send_file, NULL), &streamed),
                      UVHTTP_OK);
+    uvhttp_route_options(uvhttp_post(serving->server, "/back", begin_back, NULL), &streamed);
     serving_start(serving);
 }
 
@@ -218,9 +236,24 @@ static void test_a_head_leaves_although_its_file_cannot_be_read(void **state) {
     close(file);
 }
 
+/* The rest of a response that has begun cannot be had. The one before it is complete, and its client gets it. */
+static void test_what_resets_the_connection_costs_no_response_before_it(void **state) {
+    serving_t *serving = *state;
+    start(serving);
+    static const char requests[] = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"
+                                   "POST /back HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                                   "2\r\nab\r\nno size";
+    int fd = client_ask(serving, requests);
+    assert_string_equal(client_read(fd)->body, "hello");
+    take_head(fd);
+    client_expect_reset(fd);
+    serving_leave(serving, fd);
+}
+
 int main(void) {
     return RUN_ON_EACH(
         test_the_rest_of_a_request_is_discarded, test_a_client_that_has_ended_gets_all_of_it,
         test_a_pipelined_request_is_deferred_to_a_later_iteration, test_a_response_is_over_when_all_of_it_is_queued,
-        test_what_is_on_the_wire_of_a_truncated_file_leaves, test_a_head_leaves_although_its_file_cannot_be_read);
+        test_what_is_on_the_wire_of_a_truncated_file_leaves, test_a_head_leaves_although_its_file_cannot_be_read,
+        test_what_resets_the_connection_costs_no_response_before_it);
 }
