@@ -1,7 +1,7 @@
 /* Owns: fuzzing of a whole connection (libFuzzer): a server in this thread, bytes of a client, what it responds. The
- * bytes are sent at once and then in parts: both times every response has to be complete, and the responses have to be
- * the same but for their dates. Input: a byte for the number of cuts, that many bytes for the places, what the client
- * sends. */
+ * bytes are sent at once and, to the other backend, in parts: both times every response has to be complete, and the
+ * responses have to be the same but for their dates. Input: a byte for the number of cuts, that many bytes for the
+ * places, what the client sends. */
 /* Needs: forms middleware static websocket. */
 #include "base/str.h"
 #include "http1/response_read.h"
@@ -10,9 +10,10 @@
 enum { CUTS_MAX = 8 };
 
 /* Cuts need not be in order: a piece is the bytes up to the largest cut so far. */
-static played_t play(const char *data, size_t size, const uint8_t *cuts, size_t cut_count, char *memory) {
+static played_t play(const char *data, size_t size, const uint8_t *cuts, size_t cut_count, char *memory,
+                     backend_t backend) {
     played_t played;
-    served_connect(&played, memory);
+    served_connect(&played, memory, backend);
     bool open = true;
     size_t given = 0;
     for (size_t i = 0; open && i <= cut_count; i++) {
@@ -117,9 +118,9 @@ static digest_t read_all(const played_t *played) {
     return digest;
 }
 
-static digest_t play_and_read(const char *data, size_t size, const uint8_t *cuts, size_t cut_count) {
+static digest_t play_and_read(const char *data, size_t size, const uint8_t *cuts, size_t cut_count, backend_t backend) {
     static char memory[SERVED_OUTPUT_MAX];
-    played_t played = play(data, size, cuts, cut_count, memory);
+    played_t played = play(data, size, cuts, cut_count, memory, backend);
     digest_t digest = {0};
     if (!played.reset) digest = read_all(&played);
     digest.reset = played.reset;
@@ -139,8 +140,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
     const char *data = (const char *)input + 1 + cut_count;
     size_t size = input_size - 1 - cut_count;
     if (size >= 3 && memcmp(data, "PRI", 3) == 0) return 0; /* HTTP/2 has targets of its own */
-    digest_t whole = play_and_read(data, size, NULL, 0);
-    digest_t pieces = play_and_read(data, size, input + 1, cut_count);
+    digest_t whole = play_and_read(data, size, NULL, 0, SERVED_BY_EPOLL);
+    digest_t pieces = play_and_read(data, size, input + 1, cut_count, SERVED_BY_IO_URING);
     if (!are_equal(&whole, &pieces)) die("in parts the responses are other ones");
     return 0;
 }

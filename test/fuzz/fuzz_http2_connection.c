@@ -136,7 +136,7 @@ static void read_all(const played_t *played) {
 
 /* --- a connection --- */
 
-enum { AT_ONCE = 1, ENDS_BY_FIN = 2 }; /* of the first byte */
+enum { AT_ONCE = 1, ENDS_BY_FIN = 2, BY_IO_URING = 4 }; /* of the first byte */
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size);
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
@@ -149,7 +149,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
     mutate_frames_t frames;
     mutate_parse(input + 1, input_size - 1, &frames);
     played_t played;
-    served_connect(&played, memory);
+    served_connect(&played, memory, how & BY_IO_URING ? SERVED_BY_IO_URING : SERVED_BY_EPOLL);
     bool open = served_give(&played, preface, sizeof preface);
     size_t kept = 0;
     for (size_t i = 0; open && i < frames.count; i++) {

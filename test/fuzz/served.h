@@ -1,5 +1,5 @@
-/* Owns: the server of fuzz targets that play whole connections: in this thread, with a route for each way to read a
- * request and to respond, and the client's end of one connection, a Unix socket. Header only. */
+/* Owns: the servers of fuzz targets that play whole connections: one of each backend in this thread, with a route for
+ * each way to read a request and to respond, and the client's end of one connection, a Unix socket. Header only. */
 #ifndef UVHTTP_TEST_FUZZ_SERVED_H
 #define UVHTTP_TEST_FUZZ_SERVED_H
 
@@ -15,6 +15,12 @@
 #include <unistd.h>
 #include <uv.h>
 #include <uvhttp.h>
+
+typedef enum backend {
+    SERVED_BY_EPOLL,
+    SERVED_BY_IO_URING, /* where the kernel has it */
+    SERVED_BACKENDS,
+} backend_t;
 
 enum {
     SERVED_REQUESTS_MAX = 256,
@@ -79,8 +85,11 @@ static void served_expect_no_growth(void) {
 /* --- requests --- */
 
 static uv_loop_t loop;
-static struct sockaddr_un served_address;
-static socklen_t served_address_size;
+/* By backend. */
+static struct {
+    struct sockaddr_un address;
+    socklen_t size;
+} served[SERVED_BACKENDS];
 
 /* Of the connection that is played: what its requests were, in their order, and those that are not over. */
 static struct {
@@ -277,38 +286,26 @@ static void served_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *u
 
 /* --- all of it --- */
 
-static void served_files(uvhttp_server_t *server) {
-    char directory[] = "/tmp/uvhttp-fuzz-XXXXXX", path[64];
+static void served_make_file(char *directory) {
+    static const struct timespec times[2] = {{1000000000, 0}, {1000000000, 0}}; /* a new file has no strong validator */
+    char path[64];
     if (!mkdtemp(directory)) die("no directory");
     snprintf(path, sizeof path, "%s/a.txt", directory);
     FILE *file = fopen(path, "w");
     for (int i = 0; file && i < SERVED_FILE_SIZE; i++) fputc('a' + i % 26, file);
-    static const struct timespec times[2] = {{1000000000, 0}, {1000000000, 0}}; /* a new file has no strong validator */
     if (!file || fclose(file) != 0 || utimensat(AT_FDCWD, path, times, 0) != 0 ||
         utimensat(AT_FDCWD, directory, times, 0) != 0)
         die("no file");
-    static const uvhttp_static_options_t options = {
-        .list_directories = true, .cache_entries_max = 16, .cache_missing_max = 16};
-    if (uvhttp_static(server, "/f", directory, &options) != UVHTTP_OK) die("no files");
 }
 
-static void served_start(void) {
-    static const uvhttp_allocator_t allocator = {
-        .malloc = served_malloc, .calloc = served_calloc, .realloc = served_realloc, .free = served_release};
-    if (uvhttp_set_allocator(&allocator) != UVHTTP_OK) die("no allocator");
-    uvhttp_server_config_t config;
-    uvhttp_server_config_default(&config);
-    config.engine = UVHTTP_ENGINE_EPOLL;
-    config.quiet = true;
-    config.body_size_max = SERVED_BODY_MAX;
-    config.half_close = true; /* a client that has sent all may end its half while its response is made */
-    uvhttp_server_t *server = uvhttp_server_new(&config);
-    if (!server) die("no server");
+static void served_routes(uvhttp_server_t *server, const char *directory) {
     static const char *const types[] = {"text/plain", NULL};
     static const uvhttp_compression_options_t compression = {.size_min = 100, .types = types};
     static const uvhttp_cors_options_t cors = {.origins = "http://a", .methods = "GET, PUT", .max_age = 10};
     static const uvhttp_ws_handlers_t echo = {.on_message = served_message};
     static const uvhttp_route_options_t streamed = {.stream_body = true};
+    static const uvhttp_static_options_t files = {
+        .list_directories = true, .cache_entries_max = 16, .cache_missing_max = 16};
     static bool known = true;
     uvhttp_use(server, (uvhttp_middleware_t){.run = served_request, .on_refused = served_refused});
     uvhttp_use(server, uvhttp_cors(&cors));
@@ -327,21 +324,38 @@ static void served_start(void) {
     uvhttp_route_options(uvhttp_any(server, "/k", served_back, NULL), &streamed);
     uvhttp_route_options(uvhttp_any(server, "/m", served_multipart, NULL), &streamed);
     uvhttp_websocket(server, "/w", &echo, NULL);
-    served_files(server);
+    if (uvhttp_static(server, "/f", directory, &files) != UVHTTP_OK) die("no files");
+}
+
+static void served_start_by(backend_t backend, const char *directory) {
+    uvhttp_server_config_t config;
+    uvhttp_server_config_default(&config);
+    config.engine = backend == SERVED_BY_EPOLL ? UVHTTP_ENGINE_EPOLL : UVHTTP_ENGINE_AUTO;
+    config.quiet = true;
+    config.body_size_max = SERVED_BODY_MAX;
+    config.half_close = true; /* a client that has sent all may end its half while its response is made */
+    uvhttp_server_t *server = uvhttp_server_new(&config);
+    if (!server) die("no server");
+    served_routes(server, directory);
     char name[64];
-    int size = snprintf(name, sizeof name, "unix:@%s.%d", program_invocation_short_name, (int)getpid());
-    if (uv_loop_init(&loop) != 0 || uvhttp_server_attach(server, &loop) != UVHTTP_OK ||
-        uvhttp_server_listen(server, name, NULL) != UVHTTP_OK)
+    int size =
+        snprintf(name, sizeof name, "unix:@%s.%d.%d", program_invocation_short_name, (int)getpid(), (int)backend);
+    if (uvhttp_server_attach(server, &loop) != UVHTTP_OK || uvhttp_server_listen(server, name, NULL) != UVHTTP_OK)
         die("no server");
-    served_address.sun_family = AF_UNIX;
-    memcpy(served_address.sun_path + 1, name + 6, (size_t)size - 6);
-    served_address_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size - 6);
+    served[backend].address.sun_family = AF_UNIX;
+    memcpy(served[backend].address.sun_path + 1, name + 6, (size_t)size - 6);
+    served[backend].size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size - 6);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
     (void)argc, (void)argv;
-    served_start();
+    static const uvhttp_allocator_t allocator = {
+        .malloc = served_malloc, .calloc = served_calloc, .realloc = served_realloc, .free = served_release};
+    if (uvhttp_set_allocator(&allocator) != UVHTTP_OK || uv_loop_init(&loop) != 0) die("no loop");
+    char directory[] = "/tmp/uvhttp-fuzz-XXXXXX";
+    served_make_file(directory);
+    for (backend_t backend = 0; backend < SERVED_BACKENDS; backend++) served_start_by(backend, directory);
     return 0;
 }
 
@@ -354,9 +368,10 @@ typedef struct played {
     bool reset;
 } played_t;
 
-static void served_connect(played_t *played, char *memory) {
+static void served_connect(played_t *played, char *memory, backend_t backend) {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&served_address, served_address_size) != 0) die("no connection");
+    if (fd < 0 || connect(fd, (struct sockaddr *)&served[backend].address, served[backend].size) != 0)
+        die("no connection");
     *played = (played_t){.data = memory, .fd = fd};
     asked.count = 0;
     asked.cut = false;
