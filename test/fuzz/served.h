@@ -286,19 +286,25 @@ static void served_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *u
 
 /* --- all of it --- */
 
-static void served_make_file(char *directory) {
+static char served_directory[] = "/tmp/uvhttp-fuzz-XXXXXX", served_file[sizeof served_directory + 16];
+
+static void served_remove_file(void) {
+    (void)unlink(served_file);
+    (void)rmdir(served_directory);
+}
+
+static void served_make_file(void) {
     static const struct timespec times[2] = {{1000000000, 0}, {1000000000, 0}}; /* a new file has no strong validator */
-    char path[64];
-    if (!mkdtemp(directory)) die("no directory");
-    snprintf(path, sizeof path, "%s/a.txt", directory);
-    FILE *file = fopen(path, "w");
+    if (!mkdtemp(served_directory) || atexit(served_remove_file) != 0) die("no directory");
+    snprintf(served_file, sizeof served_file, "%s/a.txt", served_directory);
+    FILE *file = fopen(served_file, "w");
     for (int i = 0; file && i < SERVED_FILE_SIZE; i++) fputc('a' + i % 26, file);
-    if (!file || fclose(file) != 0 || utimensat(AT_FDCWD, path, times, 0) != 0 ||
-        utimensat(AT_FDCWD, directory, times, 0) != 0)
+    if (!file || fclose(file) != 0 || utimensat(AT_FDCWD, served_file, times, 0) != 0 ||
+        utimensat(AT_FDCWD, served_directory, times, 0) != 0)
         die("no file");
 }
 
-static void served_routes(uvhttp_server_t *server, const char *directory) {
+static void served_routes(uvhttp_server_t *server) {
     static const char *const types[] = {"text/plain", NULL};
     static const uvhttp_compression_options_t compression = {.size_min = 100, .types = types};
     static const uvhttp_cors_options_t cors = {.origins = "http://a", .methods = "GET, PUT", .max_age = 10};
@@ -324,10 +330,10 @@ static void served_routes(uvhttp_server_t *server, const char *directory) {
     uvhttp_route_options(uvhttp_any(server, "/k", served_back, NULL), &streamed);
     uvhttp_route_options(uvhttp_any(server, "/m", served_multipart, NULL), &streamed);
     uvhttp_websocket(server, "/w", &echo, NULL);
-    if (uvhttp_static(server, "/f", directory, &files) != UVHTTP_OK) die("no files");
+    if (uvhttp_static(server, "/f", served_directory, &files) != UVHTTP_OK) die("no files");
 }
 
-static void served_start_by(backend_t backend, const char *directory) {
+static void served_start_by(backend_t backend) {
     uvhttp_server_config_t config;
     uvhttp_server_config_default(&config);
     config.engine = backend == SERVED_BY_EPOLL ? UVHTTP_ENGINE_EPOLL : UVHTTP_ENGINE_AUTO;
@@ -336,7 +342,7 @@ static void served_start_by(backend_t backend, const char *directory) {
     config.half_close = true; /* a client that has sent all may end its half while its response is made */
     uvhttp_server_t *server = uvhttp_server_new(&config);
     if (!server) die("no server");
-    served_routes(server, directory);
+    served_routes(server);
     char name[64];
     int size =
         snprintf(name, sizeof name, "unix:@%s.%d.%d", program_invocation_short_name, (int)getpid(), (int)backend);
@@ -353,9 +359,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
     static const uvhttp_allocator_t allocator = {
         .malloc = served_malloc, .calloc = served_calloc, .realloc = served_realloc, .free = served_release};
     if (uvhttp_set_allocator(&allocator) != UVHTTP_OK || uv_loop_init(&loop) != 0) die("no loop");
-    char directory[] = "/tmp/uvhttp-fuzz-XXXXXX";
-    served_make_file(directory);
-    for (backend_t backend = 0; backend < SERVED_BACKENDS; backend++) served_start_by(backend, directory);
+    served_make_file();
+    for (backend_t backend = 0; backend < SERVED_BACKENDS; backend++) served_start_by(backend);
     return 0;
 }
 
