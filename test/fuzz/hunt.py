@@ -152,13 +152,13 @@ def hunt(targets, hours, seconds):
 
 
 def keep(target):
-    """Copies the smallest inputs that reach edges which those in the tree do not; false if there is nothing to choose from."""
+    """Copies few and small inputs that reach edges which those in the tree do not; false if there is nothing to choose from."""
     if not (FOUND / target).exists():
         return False
     kept = CORPUS / target
     kept.mkdir(exist_ok=True)
     before = set(kept.iterdir())
-    subprocess.run([PROGRAMS / target, "-merge=1", "-use_counters=0", f"-max_len={LONGEST_INPUT}", kept, FOUND / target],
+    subprocess.run([PROGRAMS / target, "-set_cover_merge=1", "-use_counters=0", f"-max_len={LONGEST_INPUT}", kept, FOUND / target],
                    cwd=ROOT, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
     new = set(kept.iterdir()) - before
     print(f"{target}: {len(new)} inputs more, {sum(path.stat().st_size for path in new)} bytes", flush=True)
