@@ -12,7 +12,7 @@ import re
 FOLDERS = ("base/standard_fds", "base/thread", "client", "conn", "exchange", "exec", "handler", "io", "middleware/access_log",
            "middleware/rate_limit_redis_thread", "obs", "protocol", "server", "tls", "trace")  # fmt: skip
 FOLDERS_COMPUTE_ALONE = ("base", "config", "http1", "http2", "load", "message", "middleware", "route", "websocket")
-COMPUTE_ALONE = ("test_exhaustive_*", "test_static_rules")
+COMPUTE_ALONE = ("test_exhaustive_*", "test_openssl_memory", "test_static_rules")  # of the folders that run
 
 # --- integration tests ---
 
