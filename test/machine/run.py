@@ -28,11 +28,13 @@ from apt_suite import AptSuite  # noqa: E402
 
 WORK = ROOT / "build" / "kernel"
 META_PACKAGE = "linux-image-cloud-amd64"  # small: drivers of virtual machines alone
-TOOLS = ("cat", "curl", "mkfifo", "modprobe", "openssl", "prlimit", "rm", "sh", "sleep", "true")
+TOOLS = ("cat", "curl", "mkfifo", "modprobe", "openssl", "prlimit", "rm", "sh", "sleep", "taskset", "true")
 MODULES = ("kernel/drivers/virtio", "kernel/drivers/block", "kernel/net/tls", "kernel/crypto", "kernel/lib/crypto", "kernel/lib/libcrc32c.ko",
            "kernel/arch/x86/crypto")  # fmt: skip
 ACCOUNTS = {"passwd": "root:x:0:0::/tmp:/sbin/sh\nnobody:x:65534:65534::/tmp:/sbin/sh\n", "group": "root:x:0:\nnogroup:x:65534:\n",
-            "hosts": "127.0.0.1 localhost\n::1 localhost\n"}  # fmt: skip
+            "hostname": "guest\n", "hosts": "127.0.0.1 localhost\n::1 localhost\n"}  # fmt: skip
+# Without what QEMU emulates slowly: wide registers, and copies byte by byte.
+PROCESSOR = "max,-avx,-avx2,-erms"
 DISK_MIB = 2048
 SECONDS = 5400  # of one guest, until it is switched off from here
 GOOD = "guest: all good"
@@ -113,10 +115,10 @@ def make_disk(path):
 
 def boot(vmlinuz, initramfs, disk, log):
     """Whether all was good. KVM is not used: inside of a virtual machine it may hang."""
-    command = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-m", "3072", "-smp", "2", "-nodefaults", "-no-user-config", "-display", "none",
+    command = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", PROCESSOR, "-m", "3072", "-smp", "2", "-nodefaults", "-no-user-config", "-display", "none",
                "-no-reboot", "-serial", "stdio", "-drive", f"if=none,id=disk,format=raw,cache=unsafe,file={disk}",
                "-device", "virtio-blk-pci,drive=disk", "-kernel", vmlinuz, "-initrd", initramfs,
-               "-append", " ".join(["console=ttyS0", "quiet", "panic=-1", "mitigations=off", f"rdinit={PYTHON}", "--", "/guest.py"])]  # fmt: skip
+               "-append", " ".join(["console=ttyS0", "quiet", "panic=-1", "mitigations=off", "tsc=reliable", f"rdinit={PYTHON}", "--", "/guest.py"])]  # fmt: skip
     with open(log, "w") as output, subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace") as qemu:
         too_long = threading.Timer(SECONDS, qemu.kill)
         too_long.start()
@@ -133,16 +135,24 @@ def boot(vmlinuz, initramfs, disk, log):
             qemu.kill()
 
 
+def integration_tests(file, part):
+    """What pytest is asked for."""
+    path = f"test/integration/test_{file}.py"
+    if part == jobs.ALL:
+        return [path]
+    return [f"{path}::test_{name}" for name in part.of(jobs.tests_of((ROOT / path).read_text(encoding="utf-8")))]
+
+
 def orders_for(job, arguments):
     """What the guest is to do. Where anything was chosen, that alone."""
     chosen = arguments.unit or arguments.file or arguments.k
     folders = arguments.unit if chosen else job.folders
-    files = arguments.file or (job.files if arguments.k or not chosen else ())
+    files = dict.fromkeys(arguments.file or (job.files if arguments.k else ()), jobs.ALL) if chosen else job.files
     names = jobs.unit_tests(ROOT.glob("test/unit/*/test_*.c"), folders)
     return {
         "unit_tests": [name for name in names if (ROOT / "build/test/bin" / name).exists()],  # not those of features that are off
         "engines": arguments.engine or job.engines,
-        "files": [f"test/integration/test_{file}.py" for file in files],
+        "integration_tests": [test for file, part in files.items() for test in integration_tests(file, part)],
         "tests": arguments.k,
         "kernel_tls": job.kernel_tls,
         "automatic": job.automatic,

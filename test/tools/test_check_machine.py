@@ -27,21 +27,45 @@ def entries(path):
         at = (at + size + 3) & ~3
 
 
+INTEGRATION = {path.stem.removeprefix("test_"): path.read_text(encoding="utf-8") for path in (ROOT / "test/integration").glob("test_*.py")}
+
+
 class JobsTest(unittest.TestCase):
+    def test_each_file_of_integration_tests_runs_in_a_guest_or_is_left_out_for_a_reason(self):
+        runs = set().union(*(job.files for job in jobs.JOBS.values())) - {"backend"}
+        left_out = [file for files in jobs.FILES_LEFT_OUT.values() for file in files]
+        self.assertEqual(sorted([*runs, *left_out]), sorted(INTEGRATION))
+
+    def test_each_folder_of_unit_tests_runs_in_a_guest_or_computes_alone(self):
+        folders = [path.name for path in (ROOT / "test/unit").iterdir() if any(path.glob("test_*.c"))]
+        self.assertEqual(sorted([*(folder for folder in jobs.FOLDERS if "/" not in folder), *jobs.FOLDERS_COMPUTE_ALONE]), sorted(folders))
+
     def test_every_test_of_a_job_exists(self):
+        self.assertTrue((ROOT / "test/machine/test_backend.py").exists())
         for name, job in jobs.JOBS.items():
             self.assertTrue(job.files and job.folders and job.engines, name)
-            for file in job.files:
-                folder = "machine" if file == "backend" else "integration"
-                self.assertTrue((ROOT / f"test/{folder}/test_{file}.py").exists(), (name, file))
+            for file, part in job.files.items():
+                tests = jobs.tests_of(INTEGRATION.get(file, "def test_one"))
+                self.assertEqual(set(part.names) - set(tests), set(), (name, file))
+                self.assertTrue(part.of(tests), (name, file))
+                if part != jobs.ALL:  # tests_of() sees functions alone
+                    self.assertNotRegex(INTEGRATION[file], r"(?m)^(class Test|async def test)", file)
             for folder in job.folders:
                 self.assertTrue(jobs.unit_tests(ROOT.glob("test/unit/*/test_*.c"), [folder]), (name, folder))
 
+    def test_the_tests_of_a_part(self):
+        tests = jobs.tests_of("def test_a():\n    def test_inner():\n\n@mark\ndef test_b_c(server):\ndef helper():\n")
+        self.assertEqual(tests, ["a", "b_c"])
+        self.assertEqual(jobs.ALL.of(tests), ["a", "b_c"])
+        self.assertEqual(jobs.only("b_c").of(tests), ["b_c"])
+        self.assertEqual(jobs.all_but("b_c").of(tests), ["a"])
+
     def test_the_guest_has_each_program_that_a_test_starts(self):
-        files = {file for job in jobs.JOBS.values() for file in job.files} - {"backend"}
-        texts = "".join((ROOT / f"test/integration/test_{file}.py").read_text(encoding="utf-8") for file in files)
+        texts = "".join(INTEGRATION.get(file, "") for job in jobs.JOBS.values() for file in job.files)
         started = re.findall(r'\bserve\("(\w+)"|\b(?:EXAMPLES|TEST_PROGRAMS) / "(\w+)"', texts)
-        self.assertEqual({one or other for one, other in started} - {pathlib.Path(path).name for path in jobs.PROGRAMS}, set())
+        listed = re.findall(r'"(\w+)"', " ".join(re.findall(r'parametrize\("program", \[([^]]*)\]', texts)))
+        programs = {pathlib.Path(path).name for path in jobs.PROGRAMS}
+        self.assertEqual(({one or other for one, other in started} | set(listed)) - programs, set())
 
     def test_the_programs_of_folders_without_those_that_compute_alone(self):
         sources = [pathlib.Path("test/unit") / name for name in ("io/test_b.c", "io/test_a.c", "io/test_exhaustive_x.c", "http1/test_c.c")]

@@ -1,4 +1,5 @@
 /* Owns: tests of what a stream receives and how it pauses, on every engine: partial consumption, bounds, ends. */
+#include "io/engine.h"
 #include "support/io_server.h"
 
 enum { LARGE = 10 * 1024 * 1024, MEGABYTE = 1024 * 1024 };
@@ -126,6 +127,8 @@ static void test_paused_stream_holds_a_bounded_number_of_bytes(void **state) {
     server_t *server = *state;
     static const uvhttp__stream_ops_t ops = PEER_OPS(take_nothing_at_first);
     int small = 64 * 1024;
+    uint32_t buffers = 16; /* a receive of Linux 6.1 may fill them all before the loop sees the first (pitfall 5) */
+    server->options.receive_buffer_count = buffers;
     server->listen_fd = listen_loopback(&server->port);
     setsockopt(server->listen_fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
     server_start(server, &ops);
@@ -141,7 +144,7 @@ static void test_paused_stream_holds_a_bounded_number_of_bytes(void **state) {
     uint32_t held = 0;
     server_call(server, get_held_size, &held);
     assert_true(sent < 4 * MEGABYTE);
-    assert_true(held < MEGABYTE);
+    assert_true(held < UVHTTP__HELD_MAX + buffers * server->options.receive_buffer_size);
     assert_quiet(server); /* and does not spin on what it does not read */
     server_call(server, begin_to_take, NULL);
     client_send(fd, data + sent, LARGE - sent);
