@@ -240,12 +240,27 @@ static NOINLINE void do_all_due(uvhttp__http2_connection_t *connection) {
     uvhttp__http2_tunnels_do_due(connection);
 }
 
+/* Forever, once the client has ended its half. */
+static bool waits_for_window(const uvhttp__http2_carrier_t *carrier) {
+    return uvhttp__http2_carrier_left(carrier) > 0 &&
+           uvhttp__http2_capacity(&carrier->connection->core, carrier->stream) == 0;
+}
+
+static void abort_starved(uvhttp__http2_stream_t *stream, void *arg) {
+    (void)arg;
+    uvhttp__http2_carrier_t *carrier = stream->user;
+    if (!(stream->flags & UVHTTP__HTTP2_TUNNEL) && carrier && waits_for_window(carrier))
+        uvhttp__http2_carrier_abort(carrier, UVHTTP_E_ABORTED);
+}
+
 /* All that can leave leaves, and what can be given is given. */
 static void settle(uvhttp__http2_connection_t *connection, bool returns_credit) {
     connection->settling = true;
     do {
         if (UNLIKELY(has_due(connection))) do_all_due(connection);
         if (!is_over(connection) && connection->core.ready_mask != 0) uvhttp__http2_send_bodies(connection);
+        if (UNLIKELY((connection->conn->flags & UVHTTP__CONN_PEER_ENDED) != 0) && !is_over(connection))
+            uvhttp__http2_each_stream(&connection->core, abort_starved, connection);
     } while (UNLIKELY(has_due(connection)) && !(connection->conn->flags & UVHTTP__CONN_CLOSED));
     connection->settling = false;
     take_counters(connection);
@@ -391,12 +406,6 @@ uvhttp__conn_phase_t uvhttp__http2_phase(const uvhttp__conn_t *conn) {
     return connection->frame_ms ? UVHTTP__PHASE_READING : UVHTTP__PHASE_IDLE;
 }
 
-/* Forever, once the client has ended its half. */
-static bool waits_for_window(const uvhttp__http2_carrier_t *carrier) {
-    return uvhttp__http2_carrier_left(carrier) > 0 &&
-           uvhttp__http2_capacity(&carrier->connection->core, carrier->stream) == 0;
-}
-
 /* Whoever waits for a response may have it, if the server lets clients end their half first. */
 static void end_stream(uvhttp__http2_stream_t *stream, void *arg) {
     uvhttp__http2_carrier_t *carrier = stream->user;
@@ -405,12 +414,11 @@ static void end_stream(uvhttp__http2_stream_t *stream, void *arg) {
         uvhttp__http2_tunnel_abort(stream->user, UVHTTP_E_ABORTED);
     else if (!carrier)
         uvhttp__http2_release(&connection->core, stream);
-    else if (carrier->responded ? waits_for_window(carrier)
-                                : carrier->body_open || !uvhttp__exchange_half_closed(&carrier->exchange))
+    else if (!carrier->responded && (carrier->body_open || !uvhttp__exchange_half_closed(&carrier->exchange)))
         uvhttp__http2_carrier_abort(carrier, UVHTTP_E_ABORTED);
 }
 
-/* FIN of the client: no stream follows, and no window opens any more. */
+/* FIN of the client: no stream follows. Those that wait for a window are settle's. */
 void uvhttp__http2_on_end(uvhttp__conn_t *conn) {
     uvhttp__http2_connection_t *connection = uvhttp__http2_of(conn);
     if (!connection || is_over(connection)) return;

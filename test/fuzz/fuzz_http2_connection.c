@@ -45,37 +45,42 @@ typedef struct reader {
     nghttp2_hd_inflater *inflater;
     stream_t streams[STREAMS_MAX];
     uint64_t received;
-    uint32_t block_id; /* of a block that continues */
 } reader_t;
 
-static void expect_end(const stream_t *stream) {
-    if (stream->length >= 0 && stream->received > 0 && stream->received != (uint64_t)stream->length)
-        die("a body has another size than its content-length");
-}
-
-static void read_block(reader_t *reader, stream_t *stream, const uint8_t *data, size_t size, bool last) {
-    int status = 0;
-    for (bool first = true;; first = false) {
+/* stream: NULL if its number is so large that it is only decoded. */
+static void read_block(reader_t *reader, stream_t *stream, const uint8_t *data, size_t size) {
+    int status = 0, flags = 0;
+    for (bool first = true; !(flags & NGHTTP2_HD_INFLATE_FINAL); first = false) {
         nghttp2_nv field;
-        int flags = 0;
-        ssize_t used = nghttp2_hd_inflate_hd2(reader->inflater, &field, &flags, data, size, last);
+        flags = 0;
+        ssize_t used = nghttp2_hd_inflate_hd2(reader->inflater, &field, &flags, data, size, 1);
         if (used < 0) die("a header block cannot be decoded");
         data += used;
         size -= (size_t)used;
-        if (flags & NGHTTP2_HD_INFLATE_EMIT) {
-            bool is_status = field.namelen == 7 && memcmp(field.name, ":status", 7) == 0;
-            if (is_status != (first && !stream->has_head))
-                die("a status where none may be, or none where it has to be");
-            if (is_status) status = atoi((const char *)field.value);
-            if (field.namelen == 14 && memcmp(field.name, "content-length", 14) == 0)
-                stream->length = atoll((const char *)field.value);
-        }
-        if (flags & NGHTTP2_HD_INFLATE_FINAL) break;
-        if (!(flags & NGHTTP2_HD_INFLATE_EMIT) && size == 0) break;
+        if (!(flags & NGHTTP2_HD_INFLATE_EMIT) || !stream) continue;
+        bool is_status = field.namelen == 7 && memcmp(field.name, ":status", 7) == 0;
+        if (is_status != (first && !stream->has_head)) die("a status where none may be, or none where it has to be");
+        if (is_status) status = atoi((const char *)field.value);
+        if (field.namelen == 14 && memcmp(field.name, "content-length", 14) == 0)
+            stream->length = atoll((const char *)field.value);
     }
     nghttp2_hd_inflate_end_headers(reader->inflater);
+    if (!stream) return;
     if (!stream->has_head && (status < 100 || status > 599)) die("no status");
     stream->has_head |= status >= 200;
+}
+
+static void read_data(stream_t *stream, uint32_t id, size_t size) {
+    if (!stream->has_head || stream->over) die("DATA before or behind its stream");
+    stream->received += size;
+    if (stream->received > windows.stream + *window_of(id)) die("more than the window of the stream");
+}
+
+static void end_stream(stream_t *stream) {
+    if (!stream->has_head) die("an interim response ends a stream");
+    if (stream->length >= 0 && stream->received > 0 && stream->received != (uint64_t)stream->length)
+        die("a body has another size than its content-length");
+    stream->over = true;
 }
 
 /* Returns the size of the frame at data; 0: it is not whole. */
@@ -86,38 +91,29 @@ static size_t read_frame(reader_t *reader, const char *data, size_t size) {
     if (size - MUTATE_HEAD < payload) return 0;
     uint32_t id = uvhttp__http2_get32(data + 5);
     uint8_t type = (uint8_t)data[3], flags = (uint8_t)data[4];
-    bool known = id % 2 == 1 && id / 2 < STREAMS_MAX; /* one with a larger number is decoded only */
-    stream_t other = {.length = -1}, *stream = known ? &reader->streams[id / 2] : &other;
+    stream_t *stream = id % 2 == 1 && id / 2 < STREAMS_MAX ? &reader->streams[id / 2] : NULL;
     bool end = flags & UVHTTP__HTTP2_FLAG_END_STREAM;
-    if (reader->block_id && (type != UVHTTP__HTTP2_CONTINUATION || id != reader->block_id))
-        die("a block is interrupted");
     switch (type) {
         case UVHTTP__HTTP2_HEADERS:
-        case UVHTTP__HTTP2_CONTINUATION:
             if (id % 2 == 0) die("a response to no request");
-            if (stream->over) die("HEADERS behind the end of a stream");
-            bool last = flags & UVHTTP__HTTP2_FLAG_END_HEADERS;
-            if (flags & (UVHTTP__HTTP2_FLAG_PADDED | UVHTTP__HTTP2_FLAG_PRIORITY)) die("nobody asked for padding");
-            if (!last) die("our heads have one frame");
-            if (stream->has_head && !end) die("a second head");
-            read_block(reader, stream, (const uint8_t *)data + MUTATE_HEAD, payload, true);
+            if (stream && (stream->over || (stream->has_head && !end))) die("HEADERS in the middle or behind the end");
+            if ((flags & ~UVHTTP__HTTP2_FLAG_END_STREAM) != UVHTTP__HTTP2_FLAG_END_HEADERS)
+                die("our heads have one frame, without padding and priority");
+            read_block(reader, stream, (const uint8_t *)data + MUTATE_HEAD, payload);
             break;
         case UVHTTP__HTTP2_DATA:
-            stream->received += payload;
+            if (stream) read_data(stream, id, payload);
             reader->received += payload;
-            if (known && (!stream->has_head || stream->over)) die("DATA before or behind its stream");
-            if (known && stream->received > windows.stream + *window_of(id)) die("more than the window of the stream");
             if (reader->received > windows.connection) die("more than the window of the connection");
             break;
-        case UVHTTP__HTTP2_RST_STREAM: stream->over = true; break;
+        case UVHTTP__HTTP2_RST_STREAM:
+            if (stream) stream->over = true;
+            break;
+        case UVHTTP__HTTP2_CONTINUATION: die("our heads have one frame");
         case UVHTTP__HTTP2_PUSH_PROMISE: die("a push");
         default: break;
     }
-    if (end && (type == UVHTTP__HTTP2_HEADERS || type == UVHTTP__HTTP2_DATA)) {
-        if (known && !stream->has_head) die("an interim response ends a stream");
-        expect_end(stream);
-        stream->over = true;
-    }
+    if (stream && end && (type == UVHTTP__HTTP2_HEADERS || type == UVHTTP__HTTP2_DATA)) end_stream(stream);
     return MUTATE_HEAD + payload;
 }
 

@@ -99,7 +99,7 @@ def run_slice(target, seconds):
     """(seconds of CPU, inputs, edges, whether it has found nothing) of one run of libFuzzer."""
     command = ["sh", "test/tools/fuzz_one.sh", PROGRAMS / target, str(seconds), "0"]
     with open(ROOT / f"build/fuzz/{target}.said", "wb") as said:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=said, stderr=said, preexec_fn=lambda: os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0)))
+        process = subprocess.Popen(command, cwd=ROOT, stdout=said, stderr=said)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     log = (ROOT / f"build/fuzz/{target}.log").read_text(encoding="utf-8", errors="replace")
@@ -141,6 +141,7 @@ class Hunt:
 
 def hunt(targets, hours, seconds):
     search = Hunt(targets, hours, seconds)
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))  # threads and processes that begin from here on have it as well
     jobs = os.cpu_count() or 1
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         for worker in [pool.submit(search.work) for _ in range(jobs)]:

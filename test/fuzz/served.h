@@ -31,7 +31,7 @@ enum {
     SERVED_BLOCKS_MAX = 1000
 };
 
-static void die(const char *what) {
+static _Noreturn void die(const char *what) {
     fprintf(stderr, "%s: %s\n", program_invocation_short_name, what);
     abort();
 }

@@ -2,7 +2,7 @@
 #include "support/failing_allocator.h"
 #include "support/http2_client.h"
 
-enum { STREAMS = 100, STREAM_MEMORY_MAX = 1023 };
+enum { STREAMS = 100, STREAM_MEMORY_MAX = 1023, WINDOW = 16 << 20 /* more than sockets hold */ };
 
 static struct {
     atomic_uint begun;
@@ -21,6 +21,13 @@ static void text(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)uvhttp_response_text(res, 200, "here");
 }
 
+/* More than the windows that its client opens. */
+static void large(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    static char body[2 * WINDOW];
+    (void)uvhttp_response_send_static(res, 200, "text/plain", body, sizeof body);
+}
+
 static void release_all(void) {
     for (unsigned i = 0; i < atomic_load(&work.begun); i++) uvhttp_deferred_release(work.kept[i]);
     atomic_store(&work.begun, 0);
@@ -33,6 +40,7 @@ static serving_t *serve(void **state) {
     serving_make(serving);
     assert_non_null(uvhttp_get(serving->server, "/wait", wait_for_it, NULL));
     assert_non_null(uvhttp_get(serving->server, "/text", text, NULL));
+    assert_non_null(uvhttp_get(serving->server, "/large", large, NULL));
     serving_start(serving);
     return serving;
 }
@@ -121,10 +129,34 @@ static void test_deferred_requests_show_their_client_when_it_has_gone(void **sta
     serving_stop(serving);
 }
 
+/* The window is open when FIN comes, and the sockets are full. Later it closes, and nobody can open it again. */
+static void test_a_client_that_has_ended_opens_no_window(void **state) {
+    serving_t *serving = serve(state);
+    int fd = client_socket(), small = 4096;
+    struct sockaddr_in address = loopback(serving->port);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    out.size = 0;
+    h2_put_preface(&out);
+    h2_put_setting(&out, 4, WINDOW);
+    h2_put_window(&out, 0, WINDOW - 65535);
+    h2_put_request(&out, 1, false, "/large", true);
+    send_all(fd);
+    shutdown(fd, SHUT_WR);
+    int other = client_ask(serving, "GET /text HTTP/1.1\r\nHost: a\r\n\r\n"); /* its response says that FIN was seen */
+    assert_string_equal(client_read(other)->body, "here");
+    close(other);
+    size_t received = 0;
+    while (h2_read(fd, &frame)) received += frame.type == H2_DATA ? frame.size : 0;
+    assert_int_equal(received, WINDOW);
+    client_expect_end(fd);
+    serving_leave(serving, fd);
+}
+
 int main(void) {
     test_allocator_install();
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
-    return RUN_ON_EACH(test_a_deferred_stream_takes_less_than_a_kilobyte,
-                       test_a_stream_without_a_window_takes_less_than_a_kilobyte,
-                       test_deferred_requests_show_their_client_when_it_has_gone);
+    return RUN_ON_EACH(
+        test_a_deferred_stream_takes_less_than_a_kilobyte, test_a_stream_without_a_window_takes_less_than_a_kilobyte,
+        test_deferred_requests_show_their_client_when_it_has_gone, test_a_client_that_has_ended_opens_no_window);
 }
