@@ -4,6 +4,7 @@
 /* Needs: forms middleware static websocket. */
 #include <nghttp2/nghttp2.h>
 
+#define MUTATE_TUNNELS true
 #include "http2_mutate.h"
 #include "served.h"
 

@@ -15,6 +15,11 @@
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t size_max);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t size_max, unsigned seed);
 
+/* Extended CONNECT (RFC 8441), which a target has to ask for: not every server knows it. */
+#ifndef MUTATE_TUNNELS
+#define MUTATE_TUNNELS false
+#endif
+
 enum { MUTATE_BODY = 0xfa /* a frame that says how many bytes of DATA stand for it */ };
 enum { MUTATE_FRAMES = 256, MUTATE_PAYLOAD = 700, MUTATE_HEAD = UVHTTP__HTTP2_FRAME_HEAD_SIZE };
 
@@ -93,7 +98,7 @@ static void mutate_field(mutate_text_t *block) {
 }
 
 static void mutate_block(mutate_text_t *block, bool trailer) {
-    if (!trailer && mutate_one_in(20)) { /* RFC 8441 */
+    if (MUTATE_TUNNELS && !trailer && mutate_one_in(20)) {
         static const char *const fields[] = {":method",
                                              "CONNECT",
                                              ":protocol",
