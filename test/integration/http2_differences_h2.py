@@ -11,7 +11,7 @@ class Difference:
 
     def __init__(self, ours, theirs, fault, messaging):
         self.ours, self.theirs, self.fault, self.messaging = ours.log, theirs, fault, messaging
-        self.head_code, self.frame = ours.head_code, ours.frame
+        self.head_code, self.frame, self.streams = ours.head_code, ours.frame, ours.streams
         self.size, self.type, self.flags = int.from_bytes(self.frame[:3], "big"), self.frame[3], self.frame[4]
         self.id = int.from_bytes(self.frame[5:9], "big") & 0x7FFFFFFF
         self.text = str(fault or "")
@@ -151,6 +151,12 @@ def settings_that_h2_does_not_know(is_):
     entries = [is_.frame[at + 1] for at in range(9, len(is_.frame) - 5, 6)]
     unlike = 9 in entries or len(set(entries)) < len(entries)
     return is_.type == 4 and is_.our_goaway and is_.their_goaway is None and unlike
+
+
+@ends
+def windows_of_streams_that_are_closed(is_):
+    """Section 6.9.2: SETTINGS_INITIAL_WINDOW_SIZE changes the windows of streams that are open, and none is. h2 counts closed ones too."""
+    return is_.type == 4 and not is_.streams and is_.our_goaway is None and is_.their_goaway == FLOW
 
 
 @agrees
