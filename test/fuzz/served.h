@@ -411,6 +411,13 @@ static bool served_give(played_t *played, const char *data, size_t size) {
     return true;
 }
 
+/* The client ends its half, and reads until the server does. libFuzzer's time limit is for one that does not. */
+static void served_end(played_t *played) {
+    shutdown(played->fd, SHUT_WR);
+    do uv_run(&loop, UV_RUN_NOWAIT);
+    while (served_take(played));
+}
+
 /* The next one meets a server that has forgotten it. libFuzzer's time limit is for a request that does not end. */
 static void served_close(played_t *played) {
     close(played->fd);
