@@ -13,6 +13,8 @@ foreach(source IN LISTS fuzz_sources)
   endif()
   if(name MATCHES "^fuzz_(hpack|http2_connection|http2_nghttp2)$")
     target_link_libraries(${name} PRIVATE PkgConfig::UVHTTP_PC_NGHTTP2)
+  elseif(name STREQUAL "fuzz_websocket_connection")
+    target_link_libraries(${name} PRIVATE PkgConfig::UVHTTP_PC_ZLIB)
   elseif(name STREQUAL "fuzz_values") # the redirects of the command line
     target_sources(${name} PRIVATE tools/cli/redirect.c)
     target_include_directories(${name} PRIVATE tools)

@@ -59,7 +59,9 @@ uvhttp__nearest_t uvhttp__nearest(const char *wrong) {
 }
 
 void uvhttp__nearest_offer(uvhttp__nearest_t *nearest, const char *name) {
-    if (nearest->distance == 0 || strlen(name) > NAME_SIZE_MAX) return;
+    size_t size = strlen(name), wrong_size = strlen(nearest->wrong);
+    size_t least = size > wrong_size ? size - wrong_size : wrong_size - size; /* no distance is smaller */
+    if (least >= nearest->distance || size > NAME_SIZE_MAX) return;
     size_t distance = distance_between(nearest->wrong, name);
     if (distance >= nearest->distance) return;
     nearest->distance = distance;

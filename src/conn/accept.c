@@ -192,7 +192,8 @@ void uvhttp__tcp_server_addresses(const uvhttp__tcp_server_t *tcp_server, char *
 /* --- accepting --- */
 
 /* Returns NULL if the connection is gone already. */
-static uvhttp__conn_t *serve(uvhttp__tcp_loop_t *loop, int fd, uint32_t address_index) {
+static uvhttp__conn_t *serve(uvhttp__tcp_loop_t *loop, const uvhttp__listener_t *listener, int fd) {
+    uint32_t address_index = (uint32_t)(listener - loop->listeners);
     uvhttp__conn_t *conn = uvhttp__slab_alloc(&loop->slab);
     if (!conn) {
         UVHTTP_LOG_DEBUG("conn: loop %u: fd %d refused: out of memory", loop->index, fd);
@@ -201,7 +202,7 @@ static uvhttp__conn_t *serve(uvhttp__tcp_loop_t *loop, int fd, uint32_t address_
         return NULL;
     }
     uvhttp__counters_add(&loop->counters, connections_accepted, 1);
-    uvhttp__stream_open(&conn->stream, loop->io, fd, &uvhttp__conn_stream_ops);
+    uvhttp__stream_open(&conn->stream, loop->io, fd, listener->flags & UVHTTP__LISTENER_UNIX, &uvhttp__conn_stream_ops);
     uvhttp__timer_init(&conn->timer, loop->conn_timer_kind);
     uvhttp__list_init(&conn->link);
     uvhttp__list_push_back(&loop->conns, &conn->link);
@@ -281,7 +282,7 @@ static void on_accept(uvhttp__listener_t *listener, int fd) {
         (void)uvhttp__tcp_server_leave_place(loop->tcp_server);
         return;
     }
-    uvhttp__conn_t *conn = serve(loop, fd, (uint32_t)(listener - loop->listeners));
+    uvhttp__conn_t *conn = serve(loop, listener, fd);
     if (conn && loop->draining) uvhttp__conn_drain(conn);
 }
 

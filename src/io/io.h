@@ -219,8 +219,9 @@ enum {
     UVHTTP__STREAM_POLLING_OUT = 1 << 2, /* it tells when the socket is writable */
     UVHTTP__STREAM_CONNECTING =
         1 << 3, /* connect(2) is in progress; output may be queued and FIN requested meanwhile */
-    UVHTTP__STREAM_POLLING_RESET = 1 << 4, /* io_uring: a poll that tells of a reset only */
-    UVHTTP__STREAM_CANCELLING = 1 << 5,    /* io_uring: with READING: the receive is being cancelled */
+    UVHTTP__STREAM_POLLING_RESET =
+        1 << 4,                         /* io_uring: a poll that tells of a reset, and of FIN on a Unix socket, only */
+    UVHTTP__STREAM_CANCELLING = 1 << 5, /* io_uring: with READING: the receive is being cancelled */
     UVHTTP__STREAM_FLUSHED = 1 << 6, /* io_uring: flushed in the last iteration, outcome unknown until it is settled */
     /* What was received: */
     UVHTTP__STREAM_FIN = 1 << 7,           /* the peer's: kept bytes are delivered before it, so in any read state */
@@ -230,6 +231,8 @@ enum {
     UVHTTP__STREAM_RESUMED = 1 << 10, /* resume was called in on_data, before it is known whether that leaves bytes */
     UVHTTP__STREAM_NOTIFY = 1 << 11,  /* on_sent is wanted, also in front of a FIN */
     UVHTTP__STREAM_PASSES = 1 << 12,  /* the kernel encodes: the filter only decodes, in every write state */
+    /* What it is: */
+    UVHTTP__STREAM_UNIX = 1 << 13, /* not TCP */
 };
 
 /* Whether the stream is broken or closing: nothing is received or sent any more. */
@@ -247,8 +250,10 @@ static inline bool uvhttp__stream_encodes(const uvhttp__stream_t *stream) {
     return stream->filter && !(stream->flags & UVHTTP__STREAM_PASSES);
 }
 
-/* Takes over a connected, non-blocking socket. The stream's memory is the caller's and must live until on_closed. */
-void uvhttp__stream_open(uvhttp__stream_t *stream, uvhttp__loop_t *loop, int fd, const uvhttp__stream_ops_t *ops);
+/* Takes over a connected, non-blocking socket, of a Unix address or of TCP. The stream's memory is the caller's and
+ * must live until on_closed. */
+void uvhttp__stream_open(uvhttp__stream_t *stream, uvhttp__loop_t *loop, int fd, bool is_unix,
+                         const uvhttp__stream_ops_t *ops);
 
 /* Begins to receive. Returns 0, UVHTTP_E_NOMEM, UVHTTP_E_LIMIT (fs.epoll.max_user_watches) or UVHTTP_E_IO. */
 int uvhttp__stream_read_start(uvhttp__stream_t *stream);
@@ -380,6 +385,7 @@ enum {
     UVHTTP__LISTENER_CLOSING = 1 << 3,
     UVHTTP__LISTENER_CANCELLING = 1 << 4,
     UVHTTP__LISTENER_SHARED = 1 << 5, /* another process accepts what is in the backlog */
+    UVHTTP__LISTENER_UNIX = 1 << 6,   /* as UVHTTP__STREAM_UNIX of what is accepted */
 };
 
 /* Starts to accept on a listening socket, which the listener owns and closes. Memory is the caller's until on_closed.

@@ -52,8 +52,9 @@ static void settle(uvhttp__stream_t *stream) {
 
 /* --- streams --- */
 
-void uvhttp__stream_open(uvhttp__stream_t *stream, uvhttp__loop_t *loop, int fd, const uvhttp__stream_ops_t *ops) {
-    *stream = (uvhttp__stream_t){.loop = loop, .ops = ops, .fd = fd};
+void uvhttp__stream_open(uvhttp__stream_t *stream, uvhttp__loop_t *loop, int fd, bool is_unix,
+                         const uvhttp__stream_ops_t *ops) {
+    *stream = (uvhttp__stream_t){.loop = loop, .ops = ops, .fd = fd, .flags = is_unix ? UVHTTP__STREAM_UNIX : 0};
     uvhttp__list_init(&stream->dirty);
     uvhttp__list_init(&stream->ready);
     loop->stream_count++;
@@ -68,9 +69,9 @@ int uvhttp__stream_connect(uvhttp__stream_t *stream, uvhttp__loop_t *loop, const
     if (endpoint->address_size == 0) return UVHTTP_E_ADDRESS;
     int fd = socket(endpoint->address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return errno == EMFILE || errno == ENFILE ? UVHTTP_E_NO_DESCRIPTORS : UVHTTP_E_IO;
-    if (endpoint->address.any.sa_family != AF_UNIX)
-        (void)setsockopt(fd, IPPROTO_TCP, 1 /* TCP_NODELAY */, &(int){1}, sizeof(int));
-    uvhttp__stream_open(stream, loop, fd, ops);
+    bool is_unix = endpoint->address.any.sa_family == AF_UNIX;
+    if (!is_unix) (void)setsockopt(fd, IPPROTO_TCP, 1 /* TCP_NODELAY */, &(int){1}, sizeof(int));
+    uvhttp__stream_open(stream, loop, fd, is_unix, ops);
     stream->flags |= UVHTTP__STREAM_CONNECTING;
     int status = loop->engine->connect(stream, endpoint);
     if (status == UVHTTP_OK) return UVHTTP_OK;

@@ -109,12 +109,13 @@ void uvhttp__uring_read_stop(uvhttp__stream_t *stream) {
     silent(sqe);
 }
 
-/* Where the receive would not tell of a reset: a poll for no event reports errors all the same. */
+/* Where the receive would not tell of a reset: a poll for no event reports errors all the same. Of FIN on a Unix socket
+ * it would not tell either. */
 static void poll_reset(uvhttp__stream_t *stream) {
     if ((stream->flags & (UVHTTP__STREAM_POLLING_RESET | UVHTTP__STREAM_FIN)) || uvhttp__stream_is_over(stream)) return;
     stream->flags |= UVHTTP__STREAM_POLLING_RESET;
     struct io_uring_sqe *sqe = sqe_of(stream);
-    io_uring_prep_poll_add(sqe, stream->fd, 0);
+    io_uring_prep_poll_add(sqe, stream->fd, stream->flags & UVHTTP__STREAM_UNIX ? POLLRDHUP : 0);
     sqe->user_data = data_of(stream, UVHTTP__URING_POLL_RESET);
 }
 
@@ -189,8 +190,11 @@ static void on_receive(uvhttp__uring_t *uring, uvhttp__stream_t *stream, int res
     } else {
         (void)uvhttp__uring_read_start(stream); /* unless it is armed still */
         /* A reset that comes together with the last bytes before it does not wake the receive (pitfall 11). The kernel
-         * says whether there is more after these bytes, but an error does not count as more. */
-        if (result > 0 && !(flags & IORING_CQE_F_SOCK_NONEMPTY) && !will_send(stream)) poll_reset(stream);
+         * says whether there is more after these bytes, but an error does not count as more; and on a Unix socket
+         * neither does FIN, which no send would find out. */
+        if (result > 0 && !(flags & IORING_CQE_F_SOCK_NONEMPTY) &&
+            (stream->flags & UVHTTP__STREAM_UNIX || !will_send(stream)))
+            poll_reset(stream);
     }
 }
 

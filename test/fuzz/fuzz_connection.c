@@ -43,15 +43,10 @@ typedef struct digest {
     uint64_t hashes[SERVED_REQUESTS_MAX + 1];
 } digest_t;
 
-static uint64_t hash(uint64_t hash, const char *data, size_t size) {
-    for (size_t i = 0; i < size; i++) hash = (hash ^ (unsigned char)data[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
 /* But for the date, what is said of the connection, and a random boundary. True: the body has that boundary. */
 static bool hash_head(uint64_t *value, const uvhttp__http1_response_t *response) {
     uvhttp_str_t lines = uvhttp__http1_response_lines(response), name, field;
-    *value = hash(*value, (const char *)&response->head.status, sizeof response->head.status);
+    *value = served_hash(*value, (const char *)&response->head.status, sizeof response->head.status);
     bool random = false;
     while (uvhttp__http1_response_field(&lines, &name, &field)) {
         uvhttp_str_t parts = UVHTTP__STR("multipart/byteranges");
@@ -59,8 +54,8 @@ static bool hash_head(uint64_t *value, const uvhttp__http1_response_t *response)
             random = true;
         } else if (!uvhttp__str_equal_nocase(name, UVHTTP__STR("date")) &&
                    !uvhttp__str_equal_nocase(name, UVHTTP__STR("connection"))) {
-            *value = hash(*value, name.data, name.size);
-            *value = hash(*value, field.data, field.size);
+            *value = served_hash(*value, name.data, name.size);
+            *value = served_hash(*value, field.data, field.size);
         }
     }
     return random;
@@ -83,7 +78,7 @@ static size_t read_one(const char *data, size_t size, bool to_head, uint64_t *va
             has_head = true;
             random = hash_head(value, &response);
         }
-        if (!random) *value = hash(*value, body.data, body.size);
+        if (!random) *value = served_hash(*value, body.data, body.size);
     } while (status == UVHTTP_E_AGAIN && at < size);
     if (status == UVHTTP_E_AGAIN) status = uvhttp__http1_response_end(&response);
     *upgraded = status == UVHTTP_OK && response.head.status == 101;
@@ -108,7 +103,8 @@ static digest_t read_all(const played_t *played) {
         digest.count++;
         at += size;
         if (!upgraded) continue;
-        digest.hashes[digest.count++] = hash(0, played->data + at, played->size - at);
+        if (!talk.varies) digest.hashes[digest.count] = served_hash(0, played->data + at, played->size - at);
+        digest.count++;
         break;
     }
     return digest;

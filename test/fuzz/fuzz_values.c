@@ -1,6 +1,6 @@
 /* Owns: fuzzing of small texts of a peer that have a reader each (libFuzzer): trace contexts, credentials, hosts, what
- * redirects and WebSocket handshakes look at, URLs, replies of Redis and of a collector. What is accepted is held
- * against rules that are written down here again. Input: a byte that chooses the reader, the text. */
+ * redirects and WebSocket handshakes look at, a client's requests, replies of Redis and of a collector. What is
+ * accepted is held against rules that are written down here again. Input: a byte that chooses the reader, the text. */
 /* Needs: middleware redis static websocket. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 #include <uvhttp/allowed_hosts.h>
 #include <uvhttp/auth.h>
 
+#include "base/str.h"
 #include "base/uri.h"
 #include "cli/plan.h"
 #include "client/connect.h"
@@ -229,26 +230,81 @@ static void fuzz_redirect(uvhttp_str_t text) {
     end(&ex);
 }
 
-/* --- URLs --- */
+/* --- what a client sends --- */
 
-static void fuzz_url(uvhttp_str_t text) {
+enum { HEADERS_MAX = 8 };
+
+static uvhttp_str_t without_blanks(const char *text) {
+    uvhttp_str_t value = uvhttp__str_from(text + strspn(text, " \t"));
+    while (value.size > 0 && strchr(" \t", value.data[value.size - 1])) value.size--;
+    return value;
+}
+
+/* The server's reader finds in a head what the client was given for it, and nothing else. */
+static void expect_read(char *head, size_t size, const uvhttp_client_request_t *request) {
+    const char *method = request->method ? request->method : "GET";
+    const uvhttp__head_limits_t limits = {16384, 65536, HEADERS_MAX + 5};
+    uvhttp__field_t fields[HEADERS_MAX + 5];
+    uvhttp__http1_scan_t scan = {0};
+    uvhttp__head_t read;
+    memset(&read, 0, sizeof read);
+    read.headers = fields;
+    int status = uvhttp__http1_read_request(&scan, head, size, &limits, &read);
+    bool has_host = false;
+    for (size_t i = 0; i < request->header_count; i++) has_host |= strcasecmp(request->headers[i].name, "host") == 0;
+    if (status == UVHTTP_OK ? read.size != size : !has_host) die("a head is not read back");
+    if (status != UVHTTP_OK) return;
+    if (strncmp(head, method, strlen(method)) != 0 || head[strlen(method)] != ' ') die("another method");
+    for (size_t i = 0; i < request->header_count; i++) {
+        const uvhttp__field_t *field = &fields[i + !has_host];
+        uvhttp_str_t name = uvhttp__str_from(request->headers[i].name);
+        uvhttp_str_t value = without_blanks(request->headers[i].value);
+        if (field->name.size != name.size || memcmp(head + field->name.offset, name.data, name.size) != 0 ||
+            field->value.size != value.size || memcmp(head + field->value.offset, value.data, value.size) != 0)
+            die("another field");
+    }
+    size_t more = read.header_count - request->header_count; /* Host, Content-Length, Connection, two of a trace */
+    if (more < 1 || more > 5) die("fields from nowhere");
+}
+
+/* Lines: the URL, a method, fields ("name:value"); the ninth and what follows is the body. */
+static void fuzz_client(uvhttp_str_t text) {
+    static const uvhttp__trace_context_t trace = {.trace_id = {1}, .span_id = {2}, .state = {"a=b", 3}};
+    uvhttp_client_header_t headers[HEADERS_MAX];
+    uvhttp_client_request_t request = {.headers = headers};
     uvhttp__client_url_t url;
-    char address[UVHTTP__CONNECT_TEXT_MAX];
-    if (text.size > 4096 || uvhttp__client_url_parse(text, &url) != UVHTTP_OK) return;
+    char address[UVHTTP__CONNECT_TEXT_MAX], *next = NULL, *lines = malloc(text.size + 1);
+    if (!lines) abort();
+    memcpy(lines, text.data, text.size);
+    lines[text.size] = '\0';
+    char *end_of_url = strchrnul(lines, '\n');
+    uvhttp_str_t url_text = {lines, *end_of_url ? (size_t)(end_of_url - lines) : text.size};
+    if (url_text.size > 4096 || uvhttp__client_url_parse(url_text, &url) != UVHTTP_OK) {
+        free(lines);
+        return;
+    }
     if (!uvhttp__valid_authority(url.authority, false)) die("a URL has no authority");
-    if (7 + url.authority.size + url.target.size != text.size) die("a part of a URL is lost");
+    if (7 + url.authority.size + url.target.size != url_text.size) die("a part of a URL is lost");
     if (uvhttp__client_url_address(&url, address, sizeof address) == UVHTTP_OK &&
         has_blank_or_control(address, strlen(address)))
         die("an address is none");
-    const uvhttp_client_request_t request = {.method = NULL};
-    size_t size = uvhttp__client_write_head(&request, &url, NULL, NULL);
-    char *head = malloc(size + 1);
-    if (!head || uvhttp__client_write_head(&request, &url, NULL, head) != size) die("a head has another size");
-    head[size] = '\0';
-    size_t lines = 0;
-    for (size_t i = 0; i < size; i++) lines += head[i] == '\n';
-    if (lines != 4 || strlen(head) != size) die("a URL adds lines to a head");
-    free(head);
+    char *line = *end_of_url ? strtok_r(end_of_url + 1, "\n", &next) : NULL;
+    request.method = line;
+    while (line && request.header_count < HEADERS_MAX && (line = strtok_r(NULL, "\n", &next))) {
+        char *colon = strchr(line, ':');
+        if (colon) *colon = '\0';
+        headers[request.header_count++] = (uvhttp_client_header_t){line, colon ? colon + 1 : NULL};
+    }
+    if (line && *next) request.body = next, request.body_size = strlen(next);
+    if (uvhttp__client_check(&request) == UVHTTP_OK) {
+        const uvhttp__trace_context_t *traced = request.body_size % 2 == 1 ? &trace : NULL;
+        size_t size = uvhttp__client_write_head(&request, &url, traced, NULL);
+        char *head = malloc(size);
+        if (!head || uvhttp__client_write_head(&request, &url, traced, head) != size) die("a head has another size");
+        expect_read(head, size, &request);
+        free(head);
+    }
+    free(lines);
 }
 
 /* --- WebSocket --- */
@@ -286,7 +342,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
         case 7: fuzz_authorization(text, false, true); break;
         case 8: fuzz_authority(text); break;
         case 9: fuzz_redirect(text); break;
-        case 10: fuzz_url(text); break;
+        case 10: fuzz_client(text); break;
         default: fuzz_handshake(text); break;
     }
     free(copy);

@@ -1,7 +1,7 @@
 /* Owns: fuzzing of compressed WebSocket messages (libFuzzer). The input is inflated whole and split, with
  * outlets of different sizes, as two messages of one context; result and bytes must agree. Then it is a text that is
- * compressed and must come back; and an offer of extensions, whose response must be one that can be kept. Input: four
- * bytes for the cuts and the outlet, the bytes. */
+ * compressed and must come back; and an offer of extensions, whose response must be one that can be kept. Contexts are
+ * those that earlier inputs have left. Input: four bytes for the cuts and the outlet, the bytes. */
 /* Needs: websocket. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +16,11 @@ enum { OUT_MAX = 1 << 18 };
 typedef struct outcome {
     int code;
     size_t size;
-    char *bytes;
+    char bytes[OUT_MAX];
 } outcome_t;
+
+static uvhttp__ws_codecs_t codecs;
+static outcome_t whole, cut, back;
 
 static void die(const char *what) {
     fprintf(stderr, "fuzz_websocket_deflate: %s\n", what);
@@ -48,9 +51,8 @@ static int feed(uvhttp__ws_inflater_t *inflater, const char *data, size_t size, 
 }
 
 static void inflate_twice(const char *data, size_t size, const size_t cuts[2], size_t capacity, outcome_t *out) {
-    *out = (outcome_t){.bytes = malloc(OUT_MAX)};
-    if (!out->bytes) abort();
-    uvhttp__ws_inflater_t *inflater = uvhttp__ws_inflater_take(NULL);
+    out->size = 0;
+    uvhttp__ws_inflater_t *inflater = uvhttp__ws_inflater_take(&codecs);
     if (!inflater) abort();
     size_t middle = cuts[0] < cuts[1] ? cuts[0] : cuts[1], far = cuts[0] < cuts[1] ? cuts[1] : cuts[0];
     for (int message = 0; message < 2; message++) {
@@ -58,29 +60,27 @@ static void inflate_twice(const char *data, size_t size, const size_t cuts[2], s
         if (feed(inflater, data + middle, far - middle, false, capacity, out) != UVHTTP_OK) break;
         if (feed(inflater, data + far, size - far, true, capacity, out) != UVHTTP_OK) break;
     }
-    uvhttp__ws_inflater_give(NULL, inflater);
+    uvhttp__ws_inflater_give(&codecs, inflater);
 }
 
 static void there_and_back(const char *data, size_t size, uint8_t choice) {
-    uvhttp__ws_deflater_t *deflater =
-        uvhttp__ws_deflater_new((uvhttp__ws_deflate_settings_t){.level = (uint8_t)(1 + choice % 9),
-                                                                .memory_level = (uint8_t)(1 + choice / 9 % 9),
-                                                                .bits = (uint8_t)(9 + choice % 7)});
-    uvhttp__ws_inflater_t *inflater = uvhttp__ws_inflater_take(NULL);
+    const uvhttp__ws_deflate_settings_t settings = {.level = (uint8_t)(1 + choice % 9),
+                                                    .memory_level = (uint8_t)(1 + choice / 9 % 9),
+                                                    .bits = (uint8_t)(9 + choice % 7)};
+    uvhttp__ws_deflater_t *deflater = uvhttp__ws_deflater_of(&codecs, settings);
+    uvhttp__ws_inflater_t *inflater = uvhttp__ws_inflater_take(&codecs);
     char *packed = malloc(UVHTTP__WS_DEFLATE_CAPACITY(size));
     if (!deflater || !inflater || !packed) abort();
     for (int message = 0; message < 2; message++) {
-        outcome_t out = {.bytes = malloc(OUT_MAX)};
+        back.size = 0;
         size_t packed_size = uvhttp__ws_deflate(deflater, data, size, packed);
         if (packed_size >= size && size > 0) die("it has not become smaller");
-        if (packed_size > 0 && (feed(inflater, packed, packed_size, true, 100, &out) != UVHTTP_OK || out.size != size ||
-                                memcmp(out.bytes, data, size) != 0))
+        if (packed_size > 0 && (feed(inflater, packed, packed_size, true, 100, &back) != UVHTTP_OK ||
+                                back.size != size || memcmp(back.bytes, data, size) != 0))
             die("it does not come back");
-        free(out.bytes);
     }
     free(packed);
-    uvhttp__ws_deflater_free(deflater);
-    uvhttp__ws_inflater_give(NULL, inflater);
+    uvhttp__ws_inflater_give(&codecs, inflater);
 }
 
 static void negotiate(const char *data, size_t size, uint8_t choice) {
@@ -108,15 +108,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
     if (input_size < 4) return 0;
     const char *data = (const char *)input + 4;
     size_t size = input_size - 4;
-    outcome_t whole, cut;
     inflate_twice(data, size, (const size_t[]){0, 0}, 4096, &whole);
     inflate_twice(data, size, (const size_t[]){size * input[0] / 256, size * input[1] / 256}, 1u + input[2], &cut);
     if (whole.code != cut.code && whole.size < OUT_MAX) die("results differ");
     size_t least = whole.size < cut.size ? whole.size : cut.size;
     if (whole.size < OUT_MAX && whole.code == UVHTTP_OK && whole.size != cut.size) die("sizes differ");
     if (memcmp(whole.bytes, cut.bytes, least) != 0) die("bytes differ");
-    free(whole.bytes);
-    free(cut.bytes);
     if (size <= 4096) there_and_back(data, size, input[3]);
     negotiate(data, size, input[3]);
     return 0;

@@ -43,7 +43,7 @@ ABOUT = {
     "fuzz_hpack": ("http2/hpack_decode*", "http2/hpack_huffman*", "http2/hpack_static*", "http2/hpack_table*"),
     "fuzz_http1_chunked": ("http1/chunked.c",),
     "fuzz_http1_request": ("http1/request.c", "http1/scan*"),
-    "fuzz_http2_connection": ("protocol/http2_*", "handler/websocket*"),
+    "fuzz_http2_connection": ("protocol/http2_*",),
     "fuzz_http2_frames": ("http2/read.c", "http2/frames.c", "http2/data.c", "http2/control.c", "http2/settings.c", "http2/flow.c", "http2/streams.c"),
     "fuzz_http2_head": ("http2/head_any.c", "http2/head_request.c", "http2/head_trailer.c", "http2/field.c"),
     "fuzz_http2_nghttp2": ("http2/*",),
@@ -53,9 +53,10 @@ ABOUT = {
     "fuzz_request": ("message/request*", "message/cookie.c", "message/accept_encoding.c", "message/forwarded.c", "base/date.c", "base/uri.c"),
     "fuzz_response": ("http1/response_read.c",),
     "fuzz_tls": ("tls/filter.c", "tls/openssl_session.c", "io/io_filter.c"),
-    "fuzz_values": ("obs/trace.c", "websocket/handshake.c", "websocket/extension.c", "middleware/rate_limit_redis_reply.c", "client/message.c"),
-    "fuzz_websocket_deflate": ("websocket/deflate.c", "websocket/utf8.c"),
-    "fuzz_websocket_frames": ("websocket/frame.c",),
+    "fuzz_values": ("obs/trace.c", "websocket/handshake.c", "middleware/rate_limit_redis_reply.c", "client/message.c"),
+    "fuzz_websocket_connection": ("handler/websocket*", "protocol/http1_upgrade.c"),
+    "fuzz_websocket_deflate": ("websocket/deflate.c", "websocket/extension.c"),
+    "fuzz_websocket_frames": ("websocket/frame.c", "websocket/utf8.c"),
 }  # fmt: skip
 
 

@@ -16,6 +16,8 @@
 #include <uv.h>
 #include <uvhttp.h>
 
+#include "served_websocket.h"
+
 typedef enum backend {
     SERVED_BY_EPOLL,
     SERVED_BY_IO_URING, /* where the kernel has it */
@@ -277,13 +279,6 @@ static void served_multipart(uvhttp_request_t *req, uvhttp_response_t *res, void
     if (status != UVHTTP_OK) uvhttp_response_text(res, 400, uvhttp_error_name(status));
 }
 
-/* --- WebSocket --- */
-
-static void served_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
-    (void)user;
-    (void)uvhttp_ws_send(ws, message.type, message.data, message.size);
-}
-
 /* --- all of it --- */
 
 static char served_directory[] = "/tmp/uvhttp-fuzz-XXXXXX", served_file[sizeof served_directory + 16];
@@ -308,7 +303,6 @@ static void served_routes(uvhttp_server_t *server) {
     static const char *const types[] = {"text/plain", NULL};
     static const uvhttp_compression_options_t compression = {.size_min = 100, .types = types};
     static const uvhttp_cors_options_t cors = {.origins = "http://a", .methods = "GET, PUT", .max_age = 10};
-    static const uvhttp_ws_handlers_t echo = {.on_message = served_message};
     static const uvhttp_route_options_t streamed = {.stream_body = true};
     static const uvhttp_static_options_t files = {
         .list_directories = true, .cache_entries_max = 16, .cache_missing_max = 16};
@@ -329,7 +323,7 @@ static void served_routes(uvhttp_server_t *server) {
     uvhttp_route_options(uvhttp_any(server, "/b", served_sum, NULL), &streamed);
     uvhttp_route_options(uvhttp_any(server, "/k", served_back, NULL), &streamed);
     uvhttp_route_options(uvhttp_any(server, "/m", served_multipart, NULL), &streamed);
-    uvhttp_websocket(server, "/w", &echo, NULL);
+    served_websocket_routes(server);
     if (uvhttp_static(server, "/f", served_directory, &files) != UVHTTP_OK) die("no files");
 }
 
@@ -380,6 +374,12 @@ static void served_connect(played_t *played, char *memory, backend_t backend) {
     *played = (played_t){.data = memory, .fd = fd};
     asked.count = 0;
     asked.cut = false;
+    memset(&talk, 0, sizeof talk);
+}
+
+static void served_run(void) {
+    served_resume();
+    uv_run(&loop, UV_RUN_NOWAIT);
 }
 
 /* Takes what has come. False: the server has ended its half. */
@@ -405,7 +405,7 @@ static bool served_give(played_t *played, const char *data, size_t size) {
             data += sent;
             size -= (size_t)sent;
         }
-        uv_run(&loop, UV_RUN_NOWAIT);
+        served_run();
         if (!served_take(played)) return false;
     }
     return true;
@@ -414,14 +414,14 @@ static bool served_give(played_t *played, const char *data, size_t size) {
 /* The client ends its half, and reads until the server does. libFuzzer's time limit is for one that does not. */
 static void served_end(played_t *played) {
     shutdown(played->fd, SHUT_WR);
-    do uv_run(&loop, UV_RUN_NOWAIT);
+    do served_run();
     while (served_take(played));
 }
 
 /* The next one meets a server that has forgotten it. libFuzzer's time limit is for a request that does not end. */
 static void served_close(played_t *played) {
     close(played->fd);
-    for (int i = 0; i < 4 || asked.open > 0; i++) uv_run(&loop, UV_RUN_NOWAIT);
+    for (int i = 0; i < 4 || asked.open > 0 || talk.closed < talk.opened; i++) served_run();
     served_expect_no_growth();
 }
 

@@ -42,6 +42,7 @@ static uint32_t places_used;  /* of them, those of the server's own listeners */
 uint64_t sim_ring_refused_ns;
 static uint64_t idle_ns; /* since when a connection waits although there is a place for it; SIM_NEVER: none does */
 sim_random_t sim_kernel_random;
+static bool listens_on_unix; /* sockets of a Unix address; in all else they are like the others */
 static sim_random_t entropy; /* of getrandom(2) */
 static uint64_t runs;
 static uint64_t wall_start_ns;
@@ -87,6 +88,7 @@ void sim_kernel_reset(uint64_t seed) {
     idle_ns = SIM_NEVER;
     kernel_seed = seed;
     sim_kernel_random = sim_random_of(seed, 0x4b);
+    listens_on_unix = seed % 4 == 1; /* a number of its own would change what all seeds do */
     entropy = sim_random_of(seed, 0x4c);
     runs++;
     wall_start_ns = UINT64_C(1700000000000000000);
@@ -247,6 +249,7 @@ sim_conn_t *sim_connect(uint32_t client, uint16_t port, void (*wake)(void *arg),
     descriptor_t *listener = find_listener(client, port);
     if (!listener) return NULL;
     sim_conn_t *conn = conn_new(client, wake, arg);
+    conn->is_unix = listens_on_unix;
     listener->backlog[listener->waiting++] = conn;
     happened(FD_FIRST + (int)(listener - descriptors));
     sim_trace("connect", client, 0);
@@ -338,6 +341,10 @@ bool sim_server_has_closed(const sim_conn_t *conn) {
     return conn->server_gone;
 }
 
+bool sim_is_unix(const sim_conn_t *conn) {
+    return conn->is_unix;
+}
+
 void sim_wake_client(const sim_conn_t *conn) {
     if (conn->arg) conn->wake(conn->arg);
 }
@@ -397,6 +404,10 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size)
     if (level == SOL_SOCKET && name == SO_ERROR) {
         *(int *)value = it->kind == STREAM ? it->conn->error : 0;
         if (it->kind == STREAM) it->conn->error = 0;
+        return 0;
+    }
+    if (level == SOL_SOCKET && name == SO_DOMAIN && it->kind == LISTENER) {
+        *(int *)value = listens_on_unix ? AF_UNIX : AF_INET;
         return 0;
     }
     if (level != IPPROTO_TCP || name != TCP_INFO || (it->kind != STREAM && it->kind != LISTENER)) {

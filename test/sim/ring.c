@@ -30,7 +30,7 @@ typedef struct op {
     uint64_t deadline_ns; /* a timeout's */
     struct iovec iov[IOV_MAX_USED];
     size_t iov_count; /* a send's: the kernel copies header and vector when it takes the entry, but not the bytes */
-    bool asleep;      /* a receive that was not woken by a reset (pitfall 11 of docs/internals/io.md) */
+    bool asleep;      /* a receive that was not woken by a reset or FIN (pitfall 11 of docs/internals/io.md) */
 } op_t;
 
 struct sim_ring {
@@ -181,7 +181,8 @@ static void receive(struct sim_ring *ring, op_t *op) {
     unsigned first = fill_buffers(ring, conn, size, bundle);
     unsigned more = conn->to_server.size > 0 ? IORING_CQE_F_SOCK_NONEMPTY : 0;
     bool goes_on = !ring->faults || !sim_one_in(&ring->random, 32); /* else it has to be armed again */
-    if (goes_on && !more && conn->client_rst) op->asleep = sim_one_in(&ring->random, 2);
+    if (goes_on && !more && (conn->client_rst || (conn->is_unix && conn->client_fin)))
+        op->asleep = sim_one_in(&ring->random, 2);
     if (!goes_on) drop_op(ring, op);
     post(ring, &sqe, (int)(before - conn->to_server.size),
          IORING_CQE_F_BUFFER | (goes_on ? IORING_CQE_F_MORE : 0) | more | first << IORING_CQE_BUFFER_SHIFT);

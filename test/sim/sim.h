@@ -84,6 +84,7 @@ void sim_client_reset(sim_conn_t *conn);
 /* The client is done with it: its memory goes when the server has closed, too. */
 void sim_client_close(sim_conn_t *conn);
 bool sim_server_has_closed(const sim_conn_t *conn);
+bool sim_is_unix(const sim_conn_t *conn);
 /* For want of descriptors or memory it was still in the backlog when the listener closed. */
 bool sim_was_never_accepted(const sim_conn_t *conn);
 /* Bytes of the client that the server has read. */

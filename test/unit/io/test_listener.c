@@ -5,23 +5,6 @@
 
 #include "support/io_server.h"
 
-static int client_to(const char *text) {
-    uvhttp__endpoint_t endpoint;
-    assert_int_equal(uvhttp__endpoint_parse(text, &endpoint), 0);
-    int fd = socket(endpoint.address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0);
-    set_limits(fd);
-    assert_int_equal(connect(fd, &endpoint.address.any, endpoint.address_size), 0);
-    return fd;
-}
-
-static int listen_on(const char *text) {
-    uvhttp__endpoint_t endpoint;
-    int fd = -1;
-    assert_int_equal(uvhttp__endpoint_parse(text, &endpoint), 0);
-    return uvhttp__listen_socket(&endpoint, 16, false, &fd) == 0 ? fd : -1;
-}
-
 static int port_of(int fd) {
     uvhttp__address_t address;
     socklen_t size = sizeof address;
@@ -36,7 +19,7 @@ static void echo_once(int fd) {
 
 static void echo_through(server_t *server, const char *address) {
     server_start(server, &echo_ops);
-    int fd = client_to(address);
+    int fd = client_connect_to(address);
     echo_once(fd);
     server_leave(server, fd);
 }
@@ -66,7 +49,7 @@ static void test_unix_listener(void **state) {
     server->listen_fd = listen_on(text);
     assert_true(server->listen_fd >= 0);
     server_start(server, &echo_ops);
-    int fd = client_to(text);
+    int fd = client_connect_to(text);
     echo_once(fd);
     shutdown(fd, SHUT_WR);
     client_expect_eof(fd);
@@ -85,7 +68,7 @@ static void test_inherited_blocking_listener(void **state) {
     assert_int_equal(server->listen_fd, fd);
     server_start(server, &echo_ops);
     snprintf(text, sizeof text, "127.0.0.1:%d", port);
-    int client = client_to(text);
+    int client = client_connect_to(text);
     echo_once(client);
     server_leave(server, client);
 }

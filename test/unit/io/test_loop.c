@@ -670,7 +670,7 @@ static size_t echo_or_close(uvhttp__stream_t *stream, const char *data, size_t s
 static void accept_or_close(uvhttp__listener_t *listener, int fd) {
     server_t *server = UVHTTP__CONTAINER_OF(listener, server_t, listener);
     peer_t *peer = peer_new(server);
-    uvhttp__stream_open(&peer->stream, server->loop, fd, server->ops);
+    uvhttp__stream_open(&peer->stream, server->loop, fd, false, server->ops);
     count_event(server, EV_OPENED, 1);
     if (uvhttp__stream_read_start(&peer->stream) != 0) peer_close(peer);
 }

@@ -417,6 +417,20 @@ static size_t echo_first(uvhttp__stream_t *stream, const char *data, size_t size
 
 static const uvhttp__stream_ops_t echo_first_ops = PEER_OPS(echo_first);
 
+/* The loop stands until clients have done all of it. */
+static pthread_t stop_loop(server_t *server, gate_t *gate) {
+    pthread_t thread;
+    pthread_mutex_lock(&gate->mutex);
+    assert_int_equal(pthread_create(&thread, NULL, pass_gate_thread, server), 0);
+    server_wait(server, EV_TICK, 1);
+    return thread;
+}
+
+static void let_loop_go(gate_t *gate, pthread_t thread) {
+    pthread_mutex_unlock(&gate->mutex);
+    pthread_join(thread, NULL);
+}
+
 static void reset_with_bytes(server_t *server, const uvhttp__stream_ops_t *ops) {
     enum { CLIENTS = 5 };
     gate_t gate = {.mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -431,16 +445,12 @@ static void reset_with_bytes(server_t *server, const uvhttp__stream_ops_t *ops) 
     }
     server_wait(server, EV_OPENED, CLIENTS);
     server_settle(server);
-    pthread_t thread;
-    pthread_mutex_lock(&gate.mutex);
-    assert_int_equal(pthread_create(&thread, NULL, pass_gate_thread, server), 0);
-    server_wait(server, EV_TICK, 1); /* the loop stands now */
+    pthread_t thread = stop_loop(server, &gate);
     for (int i = 0; i < CLIENTS; i++) {
         client_send(fds[i], "y", 1);
         client_reset(fds[i]);
     }
-    pthread_mutex_unlock(&gate.mutex);
-    pthread_join(thread, NULL);
+    let_loop_go(&gate, thread);
     server_wait(server, EV_CLOSED, CLIENTS);
     assert_int_equal(server_count(server, EV_END_ABORTED), CLIENTS);
 }
@@ -451,6 +461,46 @@ static void test_pitfall_11_reset_right_after_bytes_is_noticed(void **state) {
 
 static void test_pitfall_11_reset_right_after_bytes_is_noticed_after_a_response(void **state) {
     reset_with_bytes(*state, &echo_first_ops);
+}
+
+/* Of a Unix socket the kernel does not say that FIN is left to read. */
+static void fin_with_bytes(server_t *server, const uvhttp__stream_ops_t *ops, size_t size) {
+    enum { CLIENTS = 5 };
+    gate_t gate = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    char text[64];
+    int fds[CLIENTS];
+    snprintf(text, sizeof text, "unix:@uvhttp-pitfall-%d", (int)getpid());
+    server->user = &gate;
+    server->listen_fd = listen_on(text);
+    server_start(server, ops);
+    pthread_t thread = stop_loop(server, &gate);
+    for (int i = 0; i < CLIENTS; i++) fds[i] = client_connect_to(text);
+    char *data = pattern_new(size);
+    for (int i = 0; i < CLIENTS; i++) {
+        client_send(fds[i], data, size);
+        shutdown(fds[i], SHUT_WR);
+    }
+    let_loop_go(&gate, thread);
+    server_wait(server, EV_CLOSED, CLIENTS);
+    assert_int_equal(server_count(server, EV_END_OK), CLIENTS);
+    for (int i = 0; i < CLIENTS; i++) close(fds[i]);
+    free(data);
+}
+
+static void test_pitfall_11_fin_right_after_bytes_of_a_unix_socket_is_noticed(void **state) {
+    fin_with_bytes(*state, &swallow_ops, 10);
+}
+
+static void test_pitfall_11_fin_right_after_bytes_of_a_unix_socket_is_noticed_with_output(void **state) {
+    fin_with_bytes(*state, &echo_ops, 10);
+}
+
+static void test_pitfall_11_fin_right_after_many_bytes_of_a_unix_socket_is_noticed(void **state) {
+    fin_with_bytes(*state, &swallow_ops, 100000);
+}
+
+static void test_pitfall_11_fin_right_after_many_bytes_of_a_unix_socket_is_noticed_with_output(void **state) {
+    fin_with_bytes(*state, &echo_ops, 100000);
 }
 
 static int run(void) {
@@ -468,6 +518,10 @@ static int run(void) {
         ON_OWN_LOOPS(test_pitfall_10_loop_runs_on_another_thread_than_made_it),
         ON_EACH(test_pitfall_11_reset_right_after_bytes_is_noticed),
         ON_EACH(test_pitfall_11_reset_right_after_bytes_is_noticed_after_a_response),
+        ON_EACH(test_pitfall_11_fin_right_after_bytes_of_a_unix_socket_is_noticed),
+        ON_EACH(test_pitfall_11_fin_right_after_bytes_of_a_unix_socket_is_noticed_with_output),
+        ON_EACH(test_pitfall_11_fin_right_after_many_bytes_of_a_unix_socket_is_noticed),
+        ON_EACH(test_pitfall_11_fin_right_after_many_bytes_of_a_unix_socket_is_noticed_with_output),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,7 +100,7 @@ static size_t close_next_and_take_its_number(uvhttp__stream_t *stream, const cha
         peer_close(other);
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) abort();
         peer_t *made = peer_new(server);
-        uvhttp__stream_open(&made->stream, server->loop, pair[0], &echo_ops);
+        uvhttp__stream_open(&made->stream, server->loop, pair[0], true, &echo_ops);
         if (uvhttp__stream_read_start(&made->stream) != 0) count_event(server, EV_WRONG, 1);
         if (write(pair[1], "mine", 4) != 4) count_event(server, EV_WRONG, 1);
         break;
@@ -249,7 +249,7 @@ static size_t take_when_notified(uvhttp__stream_t *stream, const char *data, siz
 
 static void adopt(server_t *server, void *arg) {
     peer_t *peer = peer_new(server);
-    uvhttp__stream_open(&peer->stream, server->loop, *(int *)arg, server->ops);
+    uvhttp__stream_open(&peer->stream, server->loop, *(int *)arg, true, server->ops);
     if (uvhttp__stream_read_start(&peer->stream) != 0) count_event(server, EV_WRONG, 1);
 }
 
@@ -316,7 +316,7 @@ static void refuse(server_t *server, void *arg) {
 
 static void adopt_in_vain(server_t *server, void *arg) {
     peer_t *peer = peer_new(server);
-    uvhttp__stream_open(&peer->stream, server->loop, *(int *)arg, server->ops);
+    uvhttp__stream_open(&peer->stream, server->loop, *(int *)arg, true, server->ops);
     if (uvhttp__stream_read_start(&peer->stream) != UVHTTP_E_LIMIT) count_event(server, EV_WRONG, 1);
     peer_close(peer);
 }

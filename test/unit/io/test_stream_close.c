@@ -225,7 +225,7 @@ static void test_one_callback_may_close_every_stream(void **state) {
 static void accept_and_close(uvhttp__listener_t *listener, int fd) {
     server_t *server = UVHTTP__CONTAINER_OF(listener, server_t, listener);
     peer_t *peer = peer_new(server);
-    uvhttp__stream_open(&peer->stream, server->loop, fd, server->ops);
+    uvhttp__stream_open(&peer->stream, server->loop, fd, false, server->ops);
     count_event(server, EV_OPENED, 1);
     peer_close(peer);
 }

@@ -155,7 +155,7 @@ const uvhttp__stream_ops_t echo_ops = PEER_OPS(peer_echo);
 void server_on_accept(uvhttp__listener_t *listener, int fd) {
     server_t *server = UVHTTP__CONTAINER_OF(listener, server_t, listener);
     peer_t *peer = peer_new(server);
-    uvhttp__stream_open(&peer->stream, server->loop, fd, server->ops);
+    uvhttp__stream_open(&peer->stream, server->loop, fd, listener->flags & UVHTTP__LISTENER_UNIX, server->ops);
     int status = server->filter ? uvhttp__stream_set_filter(&peer->stream, server->filter, server->ops) : UVHTTP_OK;
     if (status == UVHTTP_OK) status = uvhttp__stream_read_start(&peer->stream);
     if (status != UVHTTP_OK) count_event(server, EV_WRONG, 1);
@@ -283,6 +283,23 @@ int server_dial(server_t *server, const uvhttp__stream_ops_t *ops, const char *t
     int fd = client_connect(server->port);
     client_send_text(fd, text);
     return fd;
+}
+
+int client_connect_to(const char *text) {
+    uvhttp__endpoint_t endpoint;
+    assert_int_equal(uvhttp__endpoint_parse(text, &endpoint), 0);
+    int fd = socket(endpoint.address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    set_limits(fd);
+    assert_int_equal(connect(fd, &endpoint.address.any, endpoint.address_size), 0);
+    return fd;
+}
+
+int listen_on(const char *text) {
+    uvhttp__endpoint_t endpoint;
+    int fd = -1;
+    assert_int_equal(uvhttp__endpoint_parse(text, &endpoint), 0);
+    return uvhttp__listen_socket(&endpoint, 16, false, &fd) == 0 ? fd : -1;
 }
 
 void server_leave(server_t *server, int fd) {

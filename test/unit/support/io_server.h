@@ -155,6 +155,10 @@ int listen_loopback(int *port);
 void server_start(server_t *server, const uvhttp__stream_ops_t *ops);
 /* Starts it; a client that has sent `text`. */
 int server_dial(server_t *server, const uvhttp__stream_ops_t *ops, const char *text);
+
+/* A listening socket at an address as uvhttp__endpoint_parse has it, -1 if there can be none; a client of one. */
+int listen_on(const char *text);
+int client_connect_to(const char *text);
 /* Closes what is open, stops the loop and joins the thread. Returns false if something did not close. */
 bool server_stop(server_t *server);
 /* For a loop that the test has stopped: waits for its end. */
