@@ -71,7 +71,7 @@ uvhttp_programs(test_sources test/unit/*/test_*.c)
 if(NOT UVHTTP_FAILING_CALLS)
   list(FILTER test_sources EXCLUDE REGEX "/test_failing_")
 endif()
-# ThreadSanitizer is slow, and has nothing to find in one thread (test_check_dev.py looks for others). failing_upgrade has several.
+# ThreadSanitizer is slow, and has nothing to find in one thread (test_check_dev.py looks for others). failing_upgrade and failing_unready have several.
 set(UVHTTP_ONE_THREAD "^test/unit/(config|http1|http2|message|route|websocket)/|/test_(exhaustive_|failing_[^u])|^test/unit/base/test_date")
 if("thread" IN_LIST UVHTTP_SANITIZERS)
   list(FILTER test_sources EXCLUDE REGEX "${UVHTTP_ONE_THREAD}")

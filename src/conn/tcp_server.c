@@ -279,6 +279,25 @@ static void open_gate(uvhttp__tcp_server_t *tcp_server) {
     pthread_mutex_unlock(&tcp_server->stop_lock);
 }
 
+static void enter_loop(uvhttp__tcp_loop_t *loop) {
+    uvhttp__tcp_server_t *tcp_server = loop->tcp_server;
+    int status = uvhttp__loop_enter(loop->io);
+    pthread_mutex_lock(&tcp_server->stop_lock);
+    tcp_server->loops_entered++;
+    tcp_server->loop_refused |= status != UVHTTP_OK;
+    pthread_cond_broadcast(&tcp_server->gate);
+    pthread_mutex_unlock(&tcp_server->stop_lock);
+}
+
+/* Returns whether each of `count` threads can run its loop. */
+static bool wait_for_loops(uvhttp__tcp_server_t *tcp_server, uint32_t count) {
+    pthread_mutex_lock(&tcp_server->stop_lock);
+    while (tcp_server->loops_entered < count) pthread_cond_wait(&tcp_server->gate, &tcp_server->stop_lock);
+    bool good = !tcp_server->loop_refused;
+    pthread_mutex_unlock(&tcp_server->stop_lock);
+    return good;
+}
+
 static void wait_for_gate(uvhttp__tcp_server_t *tcp_server) {
     pthread_mutex_lock(&tcp_server->stop_lock);
     while (!tcp_server->gate_open) pthread_cond_wait(&tcp_server->gate, &tcp_server->stop_lock);
@@ -371,6 +390,7 @@ static void *loop_run(void *arg) {
 
 static void *thread_main(void *arg) {
     uvhttp__tcp_loop_t *loop = arg;
+    enter_loop(loop);
     wait_for_gate(loop->tcp_server);
     return loop_run(loop);
 }
@@ -456,6 +476,8 @@ int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_made)(voi
         status = UVHTTP_E_LIMIT;
         request_stop(tcp_server, 2);
     }
+    enter_loop(&tcp_server->loops[0]);
+    if (!wait_for_loops(tcp_server, threads)) request_stop(tcp_server, 2); /* the loop's first iteration says why */
     uvhttp__liveness_start(tcp_server);
     loops_begin(tcp_server);
     current_loop = tcp_server->loops[0].io;

@@ -27,6 +27,7 @@ struct uvhttp__engine {
     /* Whether it works here, tried with a real round trip. Writes why not into reason[size]. */
     bool (*preflight)(char *reason, size_t size);
     int (*loop_new)(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop);
+    int (*loop_enter)(uvhttp__loop_t *loop); /* NULL: nothing can fail */
     void (*loop_run)(uvhttp__loop_t *loop);
     void (*loop_free)(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg);
     void (*wake)(uvhttp__loop_t *loop); /* any thread */

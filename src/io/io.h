@@ -475,6 +475,9 @@ struct uvhttp__loop {
  * and loop->reason says why. Returns 0, UVHTTP_E_UNSUPPORTED (the engine asked for is not available; *loop is NULL,
  * reason in the log), UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS or UVHTTP_E_IO. */
 int uvhttp__loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop);
+/* What can fail before the first iteration, on the thread that runs the loop; without this call it is a part of the
+ * run. Returns 0 or UVHTTP_E_IO: then a run ends at once, and says so. Only for loops of our own. */
+int uvhttp__loop_enter(uvhttp__loop_t *loop);
 /* Iterates until uvhttp__loop_stop. Only for loops of our own. */
 void uvhttp__loop_run(uvhttp__loop_t *loop);
 /* Own loops: makes run return after this iteration. Loop's thread only; from others post a message. */

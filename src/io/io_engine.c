@@ -51,6 +51,10 @@ int uvhttp__loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loo
     return new_with(&uvhttp__engine_epoll, options, why, loop);
 }
 
+int uvhttp__loop_enter(uvhttp__loop_t *loop) {
+    return loop->engine->loop_enter ? loop->engine->loop_enter(loop) : UVHTTP_OK;
+}
+
 void uvhttp__loop_run(uvhttp__loop_t *loop) {
     uvhttp__pipe_guard_t guard;
     uvhttp__pipe_block(&guard);

@@ -102,15 +102,20 @@ static bool nothing_pending(const uvhttp__uring_t *uring) {
     return uring->failed ? !uvhttp__uring_pending_without_ring(&uring->loop) : !uvhttp__iteration_pending(&uring->loop);
 }
 
+/* This thread is the one that submits from now on. liburing 2.3 declares the call but does not export it. */
+static int loop_enter(uvhttp__loop_t *loop) {
+    uvhttp__uring_t *uring = uvhttp__uring_of(loop);
+    if (uring->enabled) return UVHTTP_OK;
+    uring->enabled = true;
+    if (syscall(SYS_io_uring_register, uring->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0) < 0)
+        uring->fatal = errno;
+    uvhttp__uring_arm_wake(uring);
+    return uring->fatal ? UVHTTP_E_IO : UVHTTP_OK;
+}
+
 UVHTTP__HOT static void loop_run(uvhttp__loop_t *loop) {
     uvhttp__uring_t *uring = uvhttp__uring_of(loop);
-    if (!uring->enabled) {
-        uring->enabled = true;
-        /* This thread is the one that submits from now on. liburing 2.3 declares the call but does not export it. */
-        if (syscall(SYS_io_uring_register, uring->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0) < 0)
-            uring->fatal = errno;
-        uvhttp__uring_arm_wake(uring);
-    }
+    (void)loop_enter(loop);                        /* a ring that has failed ends the first iteration */
     (void)io_uring_register_ring_fd(&uring->ring); /* a refusal costs a look-up of the descriptor in each call */
     uvhttp__iteration_begin(loop);
     for (;;) {
@@ -173,6 +178,7 @@ const uvhttp__engine_t uvhttp__engine_uring = {
     .name = "io_uring",
     .preflight = uvhttp__uring_preflight,
     .loop_new = loop_new,
+    .loop_enter = loop_enter,
     .loop_run = loop_run,
     .loop_free = loop_free,
     .wake = wake,

@@ -358,15 +358,21 @@ static bool publish(uvhttp__successor_t *successor, int channel) {
     return !over;
 }
 
+/* Closes the channel. */
 static void try_upgrade(uvhttp__process_t *process, int channel, pid_t child) {
     char text[MESSAGE_SIZE] = "";
     const char *why;
-    bool published = publish(&process->successor, channel), passed = published && pass_all(process, channel);
-    /* The new process does not wait for the rest, and a server that has ended does not wait for the new process. */
-    if (!passed) (void)shutdown(channel, published ? SHUT_WR : SHUT_RDWR);
+    if (!publish(&process->successor, channel)) {
+        close(channel); /* which ends a new process that waits for sockets */
+        on_failed(process, child, "the server has ended meanwhile");
+        return;
+    }
+    bool passed = pass_all(process, channel);
+    if (!passed) (void)shutdown(channel, SHUT_WR); /* the new process does not wait for the rest */
     /* A process that ends early says why, and does not read what is passed. */
     bool ready = await(channel, text, &why);
     (void)publish(&process->successor, -1);
+    close(channel);
     if (passed && ready)
         on_ready(process, child);
     else
@@ -384,8 +390,10 @@ static void *run_upgrade(void *arg) {
         if (!set_timeout(ends_of_channel[0], process->server->service.config.upgrade_timeout)) error = errno;
         if (error == 0) error = spawn(successor, ends_of_channel[1], &child);
         close(ends_of_channel[1]);
-        if (error == 0) try_upgrade(process, ends_of_channel[0], child);
-        close(ends_of_channel[0]);
+        if (error == 0)
+            try_upgrade(process, ends_of_channel[0], child);
+        else
+            close(ends_of_channel[0]);
     }
     if (error != 0)
         UVHTTP_LOG_ERROR("http: upgrade: \"%s\" cannot be started: %s; this process continues", successor->executable,

@@ -2,6 +2,7 @@
 
 A program listens on a loopback address that belongs to this test process alone (127.x.y.z made from its pid), so a port
 that is free there stays free, whatever else runs on the machine."""
+import collections
 import contextlib
 import functools
 import itertools
@@ -46,18 +47,18 @@ def own_host():
 HOST = own_host()
 
 
-given_ports = set()
+given_ports = collections.deque(maxlen=1000)
 
 
 def free_port(host=HOST):
-    """One that it has not given before: a server may be asked to listen on several."""
+    """One that it has not given lately: a server may be asked to listen on several."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     while True:
         with socket.socket(family) as probe:
             probe.bind((host, 0))
             port = probe.getsockname()[1]
         if port not in given_ports:
-            given_ports.add(port)
+            given_ports.append(port)
             return port
 
 

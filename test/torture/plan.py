@@ -1,16 +1,21 @@
 """Owns: which failures a scenario gets, one after the other, and the count of what became of them."""
 import collections
+import contextlib
+import os
+import signal
+import subprocess
 import time
 
 from clients import Fault
 from errors import ERRORS
-from life import AT_START, LIFE
+from life import AT_START, END_SECONDS, LIFE
 from scenarios import NAMES
 from torture import Torture
 
 import wire
 
 MISSED_MAX = 2  # numbers in a row that were not reached: the scenario makes no more such calls
+BACKEND_ENDED = "the kernel no longer allows io_uring_enter"
 ENDS_BACKEND = {("io_uring_enter", "EBADR")}  # docs/internals/system_calls.md
 NEEDS = {
     "asks_others": ("upstream",), "rate_limit": ("redis",), "access_log": ("log",), "admin": ("service",), "traces": ("collector",),
@@ -168,11 +173,25 @@ class Plan:
         try:
             self.live_once(scenario, (call, number, error))
         except TROUBLE as problem:
-            self.fault(f"{type(problem).__name__} {problem}", call, number, name)
+            if (call, name) not in ENDS_BACKEND or not self.has_ended_in_order():
+                self.fault(f"{type(problem).__name__} {problem}", call, number, name)
             run.server.kill()
             if run.service:
                 run.service.kill_all()
         return run.control.has_failed
+
+    def has_ended_in_order(self):
+        """One of the processes has said that its backend ended. They all end with 0 or 1, at the latest when they are asked to."""
+        server, service = self.run_of.server, self.run_of.service
+        if BACKEND_ENDED not in server.stderr():
+            return False
+        others = service.processes(but=server.pid()) if service else []
+        for pid in others + ([server.pid()] if server.process.poll() is None else []):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            server.process.wait(END_SECONDS)
+        return all(status in (0, 1) for status in [server.process.poll(), *(service.reap(pid, END_SECONDS) for pid in others)])
 
     # --- the table ---
 
