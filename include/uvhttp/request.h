@@ -29,7 +29,7 @@ UVHTTP_EXPORT UVHTTP_OWNER_THREAD uvhttp_str_t uvhttp_request_target(const uvhtt
 
 /** Returns the path that was routed. It is percent-decoded, except for %2F, and dot segments are removed (RFC 3986
  * section 5.2.4). A path that climbs above the root is refused with 400. The result never contains NUL. It is "*" for
- * `OPTIONS *`. */
+ * `OPTIONS *`, and empty for CONNECT. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD uvhttp_str_t uvhttp_request_path(const uvhttp_request_t *req);
 
 /** Returns the query as sent, without '?'. Empty if there is none. */

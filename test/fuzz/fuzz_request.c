@@ -49,8 +49,8 @@ static bool is_dots(const char *segment, size_t size) {
 static void look_at_path(const uvhttp_request_t *req) {
     uvhttp_str_t path = uvhttp_request_path(req);
     touch(path);
-    if (path.size == 0) die("a path is empty");
-    if (path.size == 1 && *path.data == '*') return;
+    if ((path.size == 0) != (uvhttp_request_method(req) == UVHTTP_CONNECT)) die("a path is empty");
+    if (path.size == 0 || (path.size == 1 && *path.data == '*')) return;
     if (*path.data != '/') die("a path does not begin with a slash");
     if (memchr(path.data, '\0', path.size)) die("NUL in a path");
     const char *end = path.data + path.size;

@@ -173,6 +173,7 @@ typedef struct peer {
     size_t read_size; /* of the output */
     bool falsified;
     bool over; /* there is no server any more */
+    bool deaf; /* the client reads no more: OpenSSL ends when the server refuses to renegotiate */
 } peer_t;
 
 static uint8_t take(peer_t *peer) {
@@ -259,7 +260,7 @@ static void step(peer_t *peer, bool lazy) {
         case 3:
             (void)SSL_key_update(peer->ssl, what & 64 ? SSL_KEY_UPDATE_REQUESTED : SSL_KEY_UPDATE_NOT_REQUESTED);
             break;
-        case 4: (void)SSL_renegotiate(peer->ssl); break;
+        case 4: peer->deaf |= SSL_renegotiate(peer->ssl) == 1; break;
         case 5: lazy = false; break;
         default: (void)SSL_shutdown(peer->ssl); break;
     }
@@ -327,7 +328,7 @@ static void play_client(peer_t *peer, uint8_t choice) {
     if (memcmp(reported, sent, reported_size < sent_size ? reported_size : sent_size) != 0) die("changed on the way");
     if (done && !peer->falsified) {
         if (!left && reported_size != sent_size) die("not all that was sent has arrived");
-        if (!reset && peer->read_size != output_size) die("not all that the handler has sent has come");
+        if (!reset && !peer->deaf && peer->read_size != output_size) die("not all that the handler has sent has come");
     }
     SSL_free(peer->ssl);
 }

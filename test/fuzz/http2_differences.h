@@ -212,6 +212,20 @@ static bool is_useless_credit(difference_t *is) {
     return log_equal(is->ours, is->theirs);
 }
 
+/* Section 6.9 leaves open when credit is returned. Of a padded frame libnghttp2 counts the padding first: if that is
+ * enough for an update, the data has to wait for the next one. */
+static bool is_credit_for_padding(difference_t *is) {
+    if (is->type != UVHTTP__HTTP2_DATA || !(is->flags & UVHTTP__HTTP2_FLAG_PADDED)) return false;
+    const uint32_t ids[] = {0, is->id};
+    for (size_t i = 0; i < 2; i++) {
+        const log_entry_t *ours = log_find(is->ours, LOG_SENT_WINDOW, ids[i]);
+        log_entry_t *theirs = log_find(is->theirs, LOG_SENT_WINDOW, ids[i]);
+        if (ours && theirs && ours->value > theirs->value && ours->value - theirs->value < is->size)
+            theirs->value = ours->value;
+    }
+    return log_equal(is->ours, is->theirs);
+}
+
 /* Section 6.8: behind a GOAWAY of the client, with its last stream, libnghttp2 has ended and sends no more. We may
  * still return credit for that stream. */
 static bool is_credit_at_the_end(difference_t *is) {
@@ -244,7 +258,7 @@ static verdict_t explain_difference(difference_t *is) {
         is_forgotten_stream(is) || is_too_small(is) || is_wrong_twice(is) || is_goaway_of_client(is) ||
         is_late_and_padded(is) || is_priority_of_connection(is) || is_ignored_priority_update(is) ||
         is_zero_increment(is) || is_other_settings(is) || is_stricter_request(is) || is_third_update(is) ||
-        is_block_in_between(is) || is_framing_by_another_name(is))
+        is_block_in_between(is) || is_credit_for_padding(is) || is_framing_by_another_name(is))
         return ENDS;
     return is_late_frame(is) || is_useless_credit(is) || is_shown_too_early(is) ? AGREES : UNEXPLAINED;
 }
