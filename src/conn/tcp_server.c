@@ -284,18 +284,15 @@ static void enter_loop(uvhttp__tcp_loop_t *loop) {
     int status = uvhttp__loop_enter(loop->io);
     pthread_mutex_lock(&tcp_server->stop_lock);
     tcp_server->loops_entered++;
-    tcp_server->loop_refused |= status != UVHTTP_OK;
+    if (status != UVHTTP_OK) raise_stop_level(tcp_server, 2); /* the loop's first iteration says why */
     pthread_cond_broadcast(&tcp_server->gate);
     pthread_mutex_unlock(&tcp_server->stop_lock);
 }
 
-/* Returns whether each of `count` threads can run its loop. */
-static bool wait_for_loops(uvhttp__tcp_server_t *tcp_server, uint32_t count) {
+static void wait_for_loops(uvhttp__tcp_server_t *tcp_server, uint32_t count) {
     pthread_mutex_lock(&tcp_server->stop_lock);
     while (tcp_server->loops_entered < count) pthread_cond_wait(&tcp_server->gate, &tcp_server->stop_lock);
-    bool good = !tcp_server->loop_refused;
     pthread_mutex_unlock(&tcp_server->stop_lock);
-    return good;
 }
 
 static void wait_for_gate(uvhttp__tcp_server_t *tcp_server) {
@@ -477,7 +474,7 @@ int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_made)(voi
         request_stop(tcp_server, 2);
     }
     enter_loop(&tcp_server->loops[0]);
-    if (!wait_for_loops(tcp_server, threads)) request_stop(tcp_server, 2); /* the loop's first iteration says why */
+    wait_for_loops(tcp_server, threads);
     uvhttp__liveness_start(tcp_server);
     loops_begin(tcp_server);
     current_loop = tcp_server->loops[0].io;

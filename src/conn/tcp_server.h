@@ -194,9 +194,8 @@ struct uvhttp__tcp_server {
     bool signalled;            /* under stop_lock: a signal has asked for a stop */
     int failure;               /* under stop_lock: UVHTTP_E_IO once a loop's backend has failed, which error tells */
     bool gate_open;            /* under stop_lock: the loops iterate */
-    uint32_t loops_entered;    /* under stop_lock: their threads have reported, below */
-    bool loop_refused;         /* under stop_lock: one of them could not enter its loop */
-    pthread_cond_t gate;       /* one of these three has changed */
+    uint32_t loops_entered;    /* under stop_lock: by the threads that run them, before the gate opens */
+    pthread_cond_t gate;       /* one of these two has changed */
     atomic_int state;          /* uvhttp__state_t; written under stop_lock, except for the last */
     atomic_bool stopping;      /* a loop has begun to drain */
     struct uv_loop_s *uv;      /* attached to, or NULL */

@@ -9,24 +9,6 @@
 
 enum { CUTS_MAX = 8 };
 
-/* Cuts need not be in order: a piece is the bytes up to the largest cut so far. */
-static played_t play(const char *data, size_t size, const uint8_t *cuts, size_t cut_count, char *memory,
-                     backend_t backend) {
-    played_t played;
-    served_connect(&played, memory, backend);
-    bool open = true;
-    size_t given = 0;
-    for (size_t i = 0; open && i <= cut_count; i++) {
-        size_t next = i == cut_count ? size : size * cuts[i] / 256;
-        if (next <= given) continue;
-        open = served_give(&played, data + given, next - given);
-        given = next;
-    }
-    if (open) served_end(&played);
-    served_close(&played);
-    return played;
-}
-
 /* --- what has to hold --- */
 
 /* A client that ends its connection instead of sending its body gets no response after this. */
@@ -112,7 +94,7 @@ static digest_t read_all(const played_t *played) {
 
 static digest_t play_and_read(const char *data, size_t size, const uint8_t *cuts, size_t cut_count, backend_t backend) {
     static char memory[SERVED_OUTPUT_MAX];
-    played_t played = play(data, size, cuts, cut_count, memory, backend);
+    played_t played = served_play(data, size, cuts, cut_count, memory, backend);
     digest_t digest = {0};
     if (!played.reset) digest = read_all(&played);
     digest.reset = played.reset;

@@ -249,18 +249,7 @@ static void read_all(const played_t *played, char route, bool offered, digest_t 
 static void play(const request_t *request, const uint8_t *cuts, size_t cut_count, char route, bool offered,
                  backend_t backend, digest_t *digest) {
     static char memory[SERVED_OUTPUT_MAX];
-    played_t played;
-    served_connect(&played, memory, backend);
-    bool open = true;
-    size_t given = 0;
-    for (size_t i = 0; open && i <= cut_count; i++) {
-        size_t next = i == cut_count ? request->size : request->size * cuts[i] / 256;
-        if (next <= given) continue;
-        open = served_give(&played, request->bytes + given, next - given);
-        given = next;
-    }
-    if (open) served_end(&played);
-    served_close(&played);
+    played_t played = served_play(request->bytes, request->size, cuts, cut_count, memory, backend);
     read_all(&played, route, offered, digest);
 }
 

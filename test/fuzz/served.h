@@ -425,4 +425,23 @@ static void served_close(played_t *played) {
     served_expect_no_growth();
 }
 
+/* A connection whose client sends this, and its end. Cuts need not be in order: a piece is the bytes up to the largest
+ * cut so far. */
+static inline played_t served_play(const char *data, size_t size, const uint8_t *cuts, size_t cut_count, char *memory,
+                                   backend_t backend) {
+    played_t played;
+    served_connect(&played, memory, backend);
+    bool open = true;
+    size_t given = 0;
+    for (size_t i = 0; open && i <= cut_count; i++) {
+        size_t next = i == cut_count ? size : size * cuts[i] / 256;
+        if (next <= given) continue;
+        open = served_give(&played, data + given, next - given);
+        given = next;
+    }
+    if (open) served_end(&played);
+    served_close(&played);
+    return played;
+}
+
 #endif
