@@ -31,6 +31,7 @@ typedef struct tls_conn {
     bool open;                       /* the handshake is done */
     bool dead;                       /* it has failed: nothing can be encoded or decoded any more */
     bool ended;                      /* the peer's close_notify or FIN was reported upwards */
+    bool said_end;                   /* close_notify is written: what the session has to say after it is discarded */
     bool direct;                     /* what is written goes straight to the descriptor */
     bool noted;                      /* uvhttp__tls_notes has begun */
     bool kernel;                     /* the kernel encrypts: what the session writes is discarded */
@@ -48,7 +49,7 @@ static uvhttp__counters_t *counters_of(uvhttp__conn_t *conn) {
 
 static int write_encoded(uvhttp__tls_io_t *io, const char *data, size_t size) {
     tls_conn_t *tls = UVHTTP__CONTAINER_OF(io, tls_conn_t, io);
-    if (tls->kernel) return UVHTTP_OK;
+    if (tls->kernel || tls->said_end) return UVHTTP_OK;
     if (tls->direct) {
         (void)send(io->stream->fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
         return UVHTTP_OK;
@@ -340,6 +341,7 @@ static int encode(uvhttp__stream_t *stream, const char *data, size_t size) {
 static void encode_end(uvhttp__stream_t *stream) {
     tls_conn_t *tls = tls_of(stream);
     if (tls->open && !tls->dead) uvhttp__tls_session_close(tls->session);
+    tls->said_end = true;
 }
 
 /* Only after a regular life: close_notify says that nothing is missing. */

@@ -133,6 +133,40 @@ static void test_a_message_allocates_nothing_of_ours(void **state) {
     close_and_stop(fixture, &client);
 }
 
+static void update_keys(client_t *client) {
+    if (SSL_version(client->ssl) != TLS1_3_VERSION) return; /* mbedTLS */
+    assert_int_equal(SSL_key_update(client->ssl, SSL_KEY_UPDATE_REQUESTED), 1);
+    assert_int_equal(SSL_do_handshake(client->ssl), 1);
+}
+
+static void end_own_half(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
+    swallow_data(tcp, data, size, user);
+    uvhttp_tcp_shutdown(tcp);
+}
+
+/* A key update that is asked for then has no reply, which needs none (RFC 8446 section 4.6.3). */
+static void test_what_a_client_sends_under_new_keys_arrives_after_the_servers_end(void **state) {
+    fixture_t *fixture = *state;
+    fixture->handlers.on_data = end_own_half;
+    start_tls(fixture);
+    client_t client;
+    assert_true(client_open(&client, fixture->port));
+    assert_int_equal(SSL_write(client.ssl, "first", 5), 5);
+    int result;
+    do {
+        result = SSL_read(client.ssl, (char[1]){0}, 1);
+    } while (again(&client, result));
+    assert_int_equal(SSL_get_error(client.ssl, result), SSL_ERROR_ZERO_RETURN);
+    for (int i = 1; i <= 2; i++) {
+        update_keys(&client);
+        assert_int_equal(SSL_write(client.ssl, "and more", 8), 8);
+        wait_seen(fixture, SEEN_BYTES, 5 + 8 * (uint64_t)i);
+    }
+    assert_int_equal(SSL_shutdown(client.ssl), 1);
+    wait_seen(fixture, SEEN_CLOSE_OK, 1);
+    close_and_stop(fixture, &client);
+}
+
 /* Each request for a key update gets a response by one of ours, which waits while the client does not read. */
 static bool cut_off(fixture_t *fixture) {
     return fixture_seen(fixture, SEEN_CLOSE_OTHER) + fixture_seen(fixture, SEEN_CLOSE_TIMEOUT) > 0;
@@ -183,6 +217,7 @@ int main(void) {
         ON_ENGINES(test_an_end_without_close_notify_is_reported_as_aborted),
         ON_ENGINES(test_a_connection_without_a_handshake_is_never_seen),
         ON_ENGINES(test_listening_without_tls_is_refused),
+        ON_ENGINES(test_what_a_client_sends_under_new_keys_arrives_after_the_servers_end),
         ON_ENGINES(test_a_message_allocates_nothing_of_ours),
         ON_ENGINES(test_a_flood_of_key_updates_is_cut_off),
         ON_ENGINES(test_allocations_that_fail_cost_one_connection),
