@@ -107,6 +107,13 @@ static void on_close(uvhttp_tcp_t *tcp, int status, void *user) {
     if (paused == tcp) paused = NULL;
 }
 
+/* What has waited comes, and may pause again. */
+static void resume(void) {
+    uvhttp_tcp_t *tcp = paused;
+    paused = NULL;
+    if (tcp) uvhttp_tcp_resume(tcp);
+}
+
 /* --- certificates --- */
 
 static void make_certificate(const char *name, X509 **made, EVP_PKEY **key) {
@@ -270,19 +277,19 @@ static void step(peer_t *peer, bool lazy) {
     (void)fetch(peer);
     read_records(peer);
     if (paused && what & 32) {
-        uvhttp_tcp_resume(paused);
+        resume();
         run_loop();
     }
 }
 
-/* Reads all that is under way, as long as there is more. */
+/* Reads all that is under way, as long as there is more, on either side. */
 static void read_rest(peer_t *peer) {
     do {
-        if (paused) uvhttp_tcp_resume(paused);
+        resume();
         flush(peer, false);
         run_loop();
         read_records(peer);
-    } while (fetch(peer));
+    } while (fetch(peer) || paused);
 }
 
 static void set_extensions(peer_t *peer) {
@@ -344,7 +351,7 @@ static void play_bytes(peer_t *peer) {
 
 static void leave(const peer_t *peer) {
     close(peer->fd);
-    if (paused) uvhttp_tcp_resume(paused);
+    resume();
     run_loop();
     run_loop();
     if (opened && !left) die("a connection without a client");
