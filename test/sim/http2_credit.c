@@ -23,6 +23,7 @@ void sim_h2_credit_init(client_t *client, uint32_t window) {
     bool heavily = sim_one_in(&client->plan, 6); /* more padding than body */
     h2->pads = heavily ? 1 : sim_one_in(&client->plan, 3) ? 2 : 0;
     h2->piece_max = heavily ? 100 : 16000;
+    if (heavily && client->delay_max_us > 3000) client->delay_max_us = 3000; /* or it is below min_receive_rate */
     h2->probes = sim_one_in(&client->plan, 2);
     h2->never_gives = window == 0;
 }

@@ -58,6 +58,7 @@ static void log_one(void) {
     for (uint32_t i = 0; i < size; i++) text[i] = filler(writer.number, writer.next, i);
     text[size] = '\0';
     logged++;
+    last_ns = sim_now_ns;
     uvhttp_log(writer.next % 3 ? UVHTTP_LOG_LEVEL_INFO : UVHTTP_LOG_LEVEL_WARN, "simline %u %u %s.", writer.number,
                writer.next, text);
     writer.next++;
@@ -81,7 +82,6 @@ void sim_log_lines(void) {
         !anything_is_missing())
         sim_fail("a line of the log is not written after %" PRIu64 " ms", (sim_now_ns - last_ns) / SIM_MS);
     for (uint32_t i = 0; i < burst; i++) log_one();
-    last_ns = sim_now_ns;
 }
 
 void sim_log_server_runs(bool runs) {

@@ -362,6 +362,7 @@ static int consume(struct sim_ring *ring) {
         return -error;
     }
     if (ring->faults && sim_one_in(&ring->random, ring->refuses_in)) max = sim_below(&ring->random, waiting);
+    if (max < waiting) sim_ring_refused_ns = sim_now_ns; /* the rest */
     for (unsigned i = 0; i < max; i++) {
         struct io_uring_sqe sqe = ring->sqes[ring->sq_head & ring->sq_mask];
         ring->sq_head++;

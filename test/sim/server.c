@@ -515,7 +515,7 @@ static uvhttp_engine_t engine_of(uint64_t seed, sim_random_t *random) {
 static void plan_crowd(uint64_t seed) {
     sim_random_t random = sim_random_of(seed, 0xc7);
     sim_crowd = sim_streams_max = 0;
-    sim_admin_listens = sim_one_in(&random, 8);
+    sim_admin_listens = sim_one_in(&random, 4);
     if (seed % SIM_CROWD_EVERY != SIM_CROWD_EVERY - 1) return;
     uint32_t least = 100u << sim_below(&random, 5), more = sim_below(&random, least);
     sim_crowd = least + more < SIM_CLIENTS_MAX ? least + more : SIM_CLIENTS_MAX;

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <uv.h>
@@ -223,6 +224,36 @@ static void test_stop_before_run_makes_run_return(void **state) {
     serving_join(serving);
 }
 
+/* Nothing reads standard error, and it accepts nothing any more. Returns what it was. */
+static int choke_standard_error(int ends[2]) {
+    int saved = dup(STDERR_FILENO);
+    assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+    while (write(ends[1], "full", 4) > 0) {
+    }
+    assert_int_equal(fcntl(ends[1], F_SETFL, 0), 0);
+    dup2(ends[1], STDERR_FILENO);
+    return saved;
+}
+
+/* Such a server is never ready. The line of its end must not make run wait for longer than that of any other. */
+static void test_stop_before_run_waits_for_standard_error_only_for_a_while(void **state) {
+    serving_t *serving = *state;
+    int ends[2], saved = choke_standard_error(ends);
+    serving_make(serving);
+    assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", &serving->port), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_stop(serving->server), UVHTTP_OK);
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_INFO);
+    alarm(60); /* or the program ends */
+    serving_run(serving);
+    serving_join(serving);
+    alarm(0);
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static void *stop_thread(void *server) {
     uvhttp_server_stop(server);
     return NULL;
@@ -373,6 +404,7 @@ int main(void) {
         ON_EACH(test_stop_from_another_thread_ends_run_and_may_be_repeated),
         ON_EACH(test_stop_in_a_handler_responds_and_closes),
         ON_EACH(test_stop_before_run_makes_run_return),
+        ON_EACH(test_stop_before_run_waits_for_standard_error_only_for_a_while),
         ON_EACH(test_stop_may_race_with_the_start),
         ON_EACH(test_a_server_runs_once),
         ON_EACH(test_run_without_an_address_says_what_to_do),
