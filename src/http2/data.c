@@ -57,7 +57,7 @@ static int find_owner(uvhttp__http2_t *http2, uint32_t frame_size, uvhttp__http2
     if (LIKELY(!(flags & (UVHTTP__HTTP2_RESET | UVHTTP__HTTP2_REMOTE_ENDED))))
         return accept(http2, stream, frame_size, event);
     if (flags & (UVHTTP__HTTP2_RESET | UVHTTP__HTTP2_LOCAL_ENDED))
-        return discard(http2, uvhttp__http2_closed_stream(http2, stream, id));
+        return discard(http2, uvhttp__http2_closed_stream(http2, stream, id, frame_size));
     return stream_error(http2, stream, UVHTTP__HTTP2_STREAM_CLOSED, event);
 }
 

@@ -16,9 +16,17 @@ int uvhttp__http2_stream_error(uvhttp__http2_t *http2, uvhttp__http2_stream_t *s
     return status_of(http2, UVHTTP_OK);
 }
 
+/* Bytes within the window of a stream that was reset here, in however many frames. */
+static bool was_under_way(uvhttp__http2_t *http2, uint32_t data_size) {
+    if (data_size == 0 || data_size > http2->under_way) return false;
+    http2->under_way -= data_size;
+    return true;
+}
+
 /* Section 5.1, closed: after RST_STREAM of ours frames may still be under way; after one of the peer's they are an
  * error of the stream, and after END_STREAM in both directions one of the connection. */
-int uvhttp__http2_closed_stream(uvhttp__http2_t *http2, const uvhttp__http2_stream_t *stream, uint32_t id) {
+int uvhttp__http2_closed_stream(uvhttp__http2_t *http2, const uvhttp__http2_stream_t *stream, uint32_t id,
+                                uint32_t data_size) {
     uvhttp__http2_history_t how;
     if (!stream)
         how = uvhttp__http2_history(http2, id);
@@ -28,6 +36,7 @@ int uvhttp__http2_closed_stream(uvhttp__http2_t *http2, const uvhttp__http2_stre
         how = UVHTTP__HTTP2_FINISHED;
     if (how == UVHTTP__HTTP2_FINISHED) return uvhttp__http2_fail(http2, UVHTTP__HTTP2_STREAM_CLOSED);
     if (how == UVHTTP__HTTP2_SKIPPED) return uvhttp__http2_fail(http2, UVHTTP__HTTP2_PROTOCOL_ERROR);
+    if (how == UVHTTP__HTTP2_WAS_RESET && was_under_way(http2, data_size)) return UVHTTP__HTTP2_CONTINUE;
     if (!uvhttp__http2_count_control_frame(http2)) return http2->failure;
     if (how == UVHTTP__HTTP2_WAS_PEER_RESET) {
         http2->counters->resets_sent++;

@@ -76,7 +76,7 @@ static int end_block(uvhttp__http2_t *http2, const char *block, size_t size, uvh
     uvhttp__http2_stream_t *stream = uvhttp__http2_find(http2, id);
     bool closed = !stream || stream->flags & UVHTTP__HTTP2_RESET || (stream->flags & whole) == whole;
     if (!closed) return end_request(http2, stream, self_dependent, event);
-    int status = uvhttp__http2_closed_stream(http2, stream, id);
+    int status = uvhttp__http2_closed_stream(http2, stream, id, 0);
     return status == UVHTTP__HTTP2_CONTINUE ? UVHTTP_OK : status;
 }
 

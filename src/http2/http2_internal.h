@@ -134,7 +134,8 @@ int uvhttp__http2_stream_error(uvhttp__http2_t *http2, uvhttp__http2_stream_t *s
                                uvhttp__http2_event_t *event);
 /* A frame for a stream that is closed, and that is not there any more or was reset. Returns UVHTTP__HTTP2_CONTINUE (the
  * frame is ignored) or a connection error. */
-int uvhttp__http2_closed_stream(uvhttp__http2_t *http2, const uvhttp__http2_stream_t *stream, uint32_t id);
+int uvhttp__http2_closed_stream(uvhttp__http2_t *http2, const uvhttp__http2_stream_t *stream, uint32_t id,
+                                uint32_t data_size);
 
 /* The whole payload of a frame that is neither DATA nor part of a header block. */
 int uvhttp__http2_control_payload(uvhttp__http2_t *http2, const char *payload, uint32_t size,

@@ -56,8 +56,17 @@ static bool blames_peer(uvhttp__http2_error_t error) {
            error == UVHTTP__HTTP2_ENHANCE_YOUR_CALM;
 }
 
+/* What the peer may send of its body before it sees the reset. Of all streams no more than the connection's window can
+ * be under way. */
+static void expect_late_data(uvhttp__http2_t *http2, const uvhttp__http2_stream_t *stream) {
+    if (stream->flags & UVHTTP__HTTP2_REMOTE_ENDED || stream->receive_window <= 0) return;
+    uint32_t max = http2->limits->connection_window, more = (uint32_t)stream->receive_window;
+    http2->under_way = more < max - http2->under_way ? http2->under_way + more : max;
+}
+
 void uvhttp__http2_reset(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, uvhttp__http2_error_t error) {
     if (stream->flags & UVHTTP__HTTP2_RESET) return;
+    expect_late_data(http2, stream);
     stream->flags |= UVHTTP__HTTP2_RESET;
     uvhttp__http2_requeue(http2, stream);
     if (http2->phase == UVHTTP__HTTP2_FAILED) return; /* GOAWAY was the last frame */

@@ -138,6 +138,7 @@ void uvhttp__listener_take_backlog(uvhttp__listener_t *listener) {
     uint32_t left = backlog_size(listener->fd), failures = 0;
     while (left > 0) {
         int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) failures = 0;
         if (fd >= 0 && uvhttp__listener_take_place(listener)) {
             listener->ops->on_accept(listener, fd);
         } else if (fd >= 0) {

@@ -135,8 +135,15 @@ UVHTTP__HOT bool uvhttp__stream_received(uvhttp__stream_t *stream, const char *d
     return stream->held_size < UVHTTP__HELD_MAX;
 }
 
+/* While the loop is held, what a flush has sent of the queue is unknown, and the queue of a plain send is empty: an
+ * owner that closed now would cut its output off. The next iteration tries again. */
 static void notify_fin(uvhttp__stream_t *stream) {
     assert(!stream->held);
+    if (__builtin_expect(stream->loop->held, 0)) {
+        uvhttp__read_to(stream, UVHTTP__READ_PAUSED);
+        uvhttp__stream_resume(stream);
+        return;
+    }
     uvhttp__read_to(stream, UVHTTP__READ_ENDED);
     stream->ops->on_end(stream, UVHTTP_OK);
 }

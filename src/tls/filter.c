@@ -27,6 +27,7 @@ typedef struct tls_conn {
     uint32_t received;               /* bytes, until the handshake is done */
     uint32_t unasked_size;           /* bytes */
     uint16_t record_left;            /* bytes that the peer's current record still has, once its head is complete */
+    int16_t behind_held;             /* why decoding has ended behind `held`: an end or an error; 0: for neither */
     uint8_t record_head;             /* bytes of its head that have arrived; 0: the last record is complete */
     bool open;                       /* the handshake is done */
     bool dead;                       /* it has failed: nothing can be encoded or decoded any more */
@@ -284,10 +285,13 @@ static void receive(tls_conn_t *tls, uvhttp__conn_t *conn) {
             tls->io.in_size = 0; /* whatever it is, nobody wants it */
             return;
         }
-        size_t size;
-        status = decode(tls, stream->loop->filter_memory, &size);
-        /* An end or an error is seen again when the kept bytes have been consumed. */
-        if (size > 0 && !deliver(tls, stream, stream->loop->filter_memory, size)) return;
+        size_t size = 0;
+        status = tls->behind_held;
+        if (status == UVHTTP_OK) status = decode(tls, stream->loop->filter_memory, &size);
+        if (size > 0 && !deliver(tls, stream, stream->loop->filter_memory, size)) {
+            if (status != UVHTTP_E_AGAIN) tls->behind_held = (int16_t)status;
+            return;
+        }
     }
     if (status == UVHTTP_E_AGAIN) return;
     if (status != UVHTTP_E_EOF)

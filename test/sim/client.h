@@ -178,6 +178,8 @@ void sim_h2_new(client_t *client, uint32_t window);
 void sim_h2_free(client_t *client);
 void sim_h2_take(client_t *client, const char *data, size_t size);
 void sim_h2_responded(client_t *client);
+/* The server has sent GOAWAY. */
+bool sim_h2_is_sent_away(const client_t *client);
 /* By the server's GOAWAY. */
 bool sim_h2_is_refused(const client_t *client, const request_t *request);
 bool sim_h2_is_cut(const client_t *client);

@@ -41,6 +41,10 @@ uint64_t sim_h2_received(const client_t *client, uint32_t at) {
     return client->h2->streams[at].at;
 }
 
+bool sim_h2_is_sent_away(const client_t *client) {
+    return client->h2->last_id != UINT32_MAX;
+}
+
 /* What the last GOAWAY has not refused, it has promised. */
 void sim_h2_check_end(const client_t *client) {
     const struct sim_h2 *h2 = client->h2;

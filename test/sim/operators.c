@@ -133,8 +133,9 @@ static void ask(operator_t *it) {
     sim_trace("operator asks", it->number, target);
 }
 
+/* Without descriptors nobody is accepted. */
 static bool needs_response(const operator_t *it) {
-    return it->waits && it->asks[it->at] != EVENTS && !stopped && !drains && !sim_failing;
+    return it->waits && it->asks[it->at] != EVENTS && !stopped && !drains && !sim_failing && sim_streams_max == 0;
 }
 
 static void connection_ended(operator_t *it) {

@@ -80,6 +80,38 @@ static void test_floods_end_the_connection(void **state) {
     }
 }
 
+/* A client that does not know of the reset yet uses up the window, in frames as small as it likes. */
+static void test_data_that_was_under_way_when_its_stream_was_reset_is_no_flood(void **state) {
+    (void)state;
+    static peer_t peer;
+    static wire_t wire;
+    static const char large[16000];
+    peer_init(&peer);
+    assert_int_equal(flood(&peer, put_empty, 0), 0);
+    uvhttp__http2_stream_t *stream = uvhttp__http2_find(&peer.http2, 1);
+    uint32_t left = (uint32_t)stream->receive_window;
+    assert_int_equal(left, 65535);
+    uvhttp__http2_reset(&peer.http2, stream, UVHTTP__HTTP2_NO_ERROR);
+    for (bool small = true; left > 0; small = left % 16000 != 0) {
+        uint32_t size = small ? 1 : 16000;
+        wire.size = 0;
+        put_frame(&wire, DATA, 0, 1, large, size);
+        peer.events_size = peer.sent_size = 0;
+        assert_true(feed(&peer, wire.data, wire.size));
+        left -= size;
+        if (left == 32000) uvhttp__http2_release(&peer.http2, stream);
+    }
+    assert_int_equal(peer.http2.control_frames, 0);
+    for (unsigned i = 0; i <= 1000; i++) { /* these were not */
+        wire.size = 0;
+        put_frame(&wire, DATA, 0, 1, large, 1);
+        peer.events_size = peer.sent_size = 0;
+        assert_int_equal(feed(&peer, wire.data, wire.size), i < 1000);
+    }
+    assert_int_equal(peer.code, UVHTTP_E_HTTP2_FLOOD);
+    peer_deinit(&peer);
+}
+
 static void test_rapid_resets_end_the_connection(void **state) {
     (void)state;
     void (*const kinds[])(wire_t *, unsigned) = {put_reset, put_provoked};
@@ -350,6 +382,7 @@ int main(void) {
     test_allocator_install();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_floods_end_the_connection),
+        cmocka_unit_test(test_data_that_was_under_way_when_its_stream_was_reset_is_no_flood),
         cmocka_unit_test(test_rapid_resets_end_the_connection),
         cmocka_unit_test(test_what_is_slow_is_no_flood),
         cmocka_unit_test(test_requests_pay_for_control_frames),
