@@ -134,6 +134,8 @@ extern const uvhttp__stream_ops_t uvhttp__conn_stream_ops;
 void uvhttp__conn_drain(uvhttp__conn_t *conn);
 /* The same for this connection alone. Idempotent. */
 void uvhttp__conn_drain_alone(uvhttp__conn_t *conn);
+/* Bytes that came for a connection that is FINISHING. Returns how many of them nobody will look at: all or none. */
+size_t uvhttp__conn_discard(uvhttp__conn_t *conn, size_t size);
 
 /* The graceful end: queued output is sent, then FIN. Bytes that still arrive are discarded, up to what the loop
  * discards (UVHTTP__CONN_DISCARD_MAX). It closes when the peer has closed too, or UVHTTP__CONN_LINGER_MS after the peer

@@ -161,7 +161,7 @@ static bool has_acknowledged(uvhttp__conn_t *conn) {
  * while output still goes out, waits until it has. Not so a peer that has broken no rule and has yet to acknowledge
  * something. It may read only when it has sent: to close its connection would destroy what the kernel holds for it, and
  * to read nothing of it would hold up both. The limits of its output end it. */
-static NOINLINE size_t discard(uvhttp__conn_t *conn, size_t size) {
+NOINLINE size_t uvhttp__conn_discard(uvhttp__conn_t *conn, size_t size) {
     uvhttp__tcp_loop_t *loop = conn->loop;
     uint64_t tick = uvhttp__conn_now_ms(conn) / UVHTTP__CONN_DISCARD_MS;
     if (loop->discard_tick != tick) {
@@ -183,7 +183,8 @@ static NOINLINE size_t discard(uvhttp__conn_t *conn, size_t size) {
 UVHTTP__HOT static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
     uvhttp__conn_t *conn = uvhttp__conn_of(stream);
     if (__builtin_expect(conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_PROXY), 0))
-        return conn->flags & UVHTTP__CONN_FINISHING ? discard(conn, size) : on_proxy_data(conn, data, size);
+        return conn->flags & UVHTTP__CONN_FINISHING ? uvhttp__conn_discard(conn, size)
+                                                    : on_proxy_data(conn, data, size);
     return uvhttp__conn_ops(conn)->on_data(conn, data, size);
 }
 

@@ -115,8 +115,9 @@ struct uvhttp__tcp_loop {
     uint32_t output_check_count, output_check_capacity, output_check_free; /* free: the first of a list; 0: none */
     uint32_t *accepted; /* by descriptor, if options.keeps_ages (inspect.c); NULL: none yet */
     uint32_t accepted_capacity;
-    uint64_t discard_tick; /* since when `discarded` counts, in UVHTTP__CONN_DISCARD_MS */
-    uint64_t discarded;    /* bytes that came behind the end of their connection */
+    uint64_t discard_tick;               /* since when `discarded` counts, in UVHTTP__CONN_DISCARD_MS */
+    uint64_t discarded;                  /* bytes that came behind the end of their connection */
+    uint32_t flights, flights_iteration; /* of TLS handshakes, in that iteration of the loop (src/tls/filter.c) */
     uvhttp__timer_t drain_timer;
     uvhttp__timer_t place_timer; /* while a client waits for a place */
     uvhttp__post_t stop_post, cut_post, place_post, evict_post;

@@ -12,6 +12,9 @@
 /* Unsolicited bytes of a connection in its whole life (replies to key updates, refused renegotiations), so that a peer
  * that never reads does not fill the queue with them. */
 #define UNASKED_SIZE_MAX (64u * 1024)
+/* Flights of handshakes that a loop sends in an iteration: the first holds a signature, which may take a millisecond,
+ * and others' requests wait meanwhile. */
+#define FLIGHTS_MAX 4
 /* How long an alert and the FIN behind it may take. */
 #define FAIL_WRITE_MS 2000
 #define RECORD_HEAD_SIZE 5
@@ -209,11 +212,20 @@ static void count_handshake(const tls_conn_t *tls, uvhttp__counters_t *counters)
     if (uvhttp__tls_session_resumed(tls->session)) uvhttp__counters_add(counters, tls_resumed, 1);
 }
 
+/* Whether this iteration may still compute one. */
+static bool has_flight_left(uvhttp__conn_t *conn) {
+    uint32_t iteration = conn->stream.loop->iteration_number;
+    if (conn->loop->flights_iteration != iteration) conn->loop->flights = 0;
+    conn->loop->flights_iteration = iteration;
+    return conn->loop->flights < FLIGHTS_MAX;
+}
+
 static void handshake(tls_conn_t *tls, uvhttp__conn_t *conn) {
     if (tls->io.in_size == 0) return;
     if (tls->received == 0 && !is_tls(tls, conn)) return;
-    size_t before = tls->io.in_size;
+    size_t before = tls->io.in_size, queued = uvhttp__stream_out_size(&conn->stream);
     int status = uvhttp__tls_session_handshake(tls->session);
+    if (uvhttp__stream_out_size(&conn->stream) > queued) conn->loop->flights++;
     tls->received += (uint32_t)(before - tls->io.in_size);
     if (status == UVHTTP_E_AGAIN)
         status = tls->received > HANDSHAKE_SIZE_MAX ? UVHTTP_E_TLS_HANDSHAKE : UVHTTP_OK;
@@ -320,7 +332,12 @@ static void follow_records(tls_conn_t *tls, const char *data, size_t size) {
 static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
     tls_conn_t *tls = tls_of(stream);
     uvhttp__conn_t *conn = uvhttp__conn_of(stream);
-    if (tls->dead || tls->ended) return size;
+    if (conn->flags & UVHTTP__CONN_FINISHING) return uvhttp__conn_discard(conn, size);
+    if (tls->ended) return 0; /* what comes behind close_notify waits until it is discarded */
+    if (!tls->open && !has_flight_left(conn)) {
+        uvhttp__stream_resume(stream); /* in the next iteration */
+        return 0;
+    }
     tls->io.in = data;
     tls->io.in_size = size;
     bool was_open = tls->open;

@@ -181,6 +181,41 @@ def test_many_half_handshakes_do_not_keep_others_waiting(https, pki):
     assert server.new_stderr() == ""
 
 
+def test_an_iteration_computes_few_handshakes(https, pki):
+    """A ClientHello brings a signature. Forty lie in the sockets of connections that were accepted before; four an iteration."""
+    server = https()
+    hello = hello_bytes(server, pki)
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Connection(server.tls)) for _ in range(40)]
+        poll(lambda: server.counter("connections_accepted") - server.counter("connections_closed") == 1 + len(clients))
+        before = server.counter("engine_iterations")
+        with server.standing_still():
+            for client in clients:
+                client.send(hello)
+        for client in clients:
+            assert client.socket.recv(1) == b"\x16"
+        assert server.counter("engine_iterations") - before >= len(clients) // 4
+    alive(server, pki)
+
+
+@pytest.mark.parametrize("begun", [b"\x15\x03\x03\x00\x02\x01\x00", b"nonsense"], ids=["alert", "no-tls"])
+def test_who_floods_behind_a_failed_handshake_is_not_waited_for(https, pki, begun):
+    """What comes behind the end is read at the rate that it is in clear."""
+    server = https()
+    flood = bytes(1 << 20)
+
+    def flooded():
+        with Connection(server.tls) as one, contextlib.suppress(ConnectionError):
+            one.send(begun)
+            for _ in range(256):
+                one.send(flood)
+        return server.counter("closing_floods") > 0
+
+    poll(flooded)
+    alive(server, pki)
+    assert server.new_stderr() == ""
+
+
 def test_a_flood_of_handshakes_serves_everybody(https, pki):
     server = https()
     context, errors = pki.context(), []
