@@ -30,9 +30,6 @@ static int keep_trailer(uvhttp__http1_stream_t *stream, uint32_t size_before, co
     return text.size > 0 ? uvhttp__exchange_trailer(&stream->exchange, text.data, text.size) : UVHTTP_OK;
 }
 
-/* Chunks that count as a request in their iteration, however small they are. */
-#define CHUNK_SHARE 8
-
 /* One step of the chunked coding. */
 static size_t read_chunked(uvhttp__session_t *session, const char *data, size_t size) {
     uvhttp__http1_stream_t *stream = session->stream;
@@ -50,7 +47,6 @@ static size_t read_chunked(uvhttp__session_t *session, const char *data, size_t 
         return size;
     }
     session->more = size > consumed || session->full;
-    if (++stream->chunk_count % CHUNK_SHARE == 0) session->iteration_requests++;
     if (last) session->state = UVHTTP__SESSION_RESPONSE;
     if (last || piece.size > 0) uvhttp__exchange_data(&stream->exchange, piece.data, piece.size, last);
     return consumed;
