@@ -232,6 +232,10 @@ UVHTTP_EXPORT UVHTTP_ANY_THREAD bool uvhttp_deferred_aborted(const uvhttp_deferr
 /** Returns the request. It is readable by one thread at a time, until the response is sent or the handle is released.
  */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD uvhttp_request_t *uvhttp_deferred_request(uvhttp_deferred_t *deferred);
+/** Adds or releases a reference. Release each reference exactly once. After the last one none of on_abort, on_drain and
+ * on_stop is called: what they use may be freed when release returns, on the loop's thread. On another thread one of
+ * them may be running at that moment. A function given to uvhttp_deferred_run or uvhttp_deferred_next is still called
+ * once. NULL is ignored by release. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_deferred_retain(uvhttp_deferred_t *deferred);
 UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_deferred_release(uvhttp_deferred_t *deferred);
 

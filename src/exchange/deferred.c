@@ -13,7 +13,7 @@ typedef enum message_kind { SEND, SEND_REF, HEADER, INTERIM, RUN, ON_STOP, RESUM
 
 typedef struct message {
     uvhttp__post_t post;
-    uvhttp_deferred_t *deferred; /* one reference */
+    uvhttp_deferred_t *deferred; /* kept by it */
     message_kind_t kind;
     int status;
     const char *type;  /* content type or header name, in text */
@@ -37,6 +37,7 @@ static void fail(uvhttp_response_t *res, int status) {
 
 static void take_on_stop(const message_t *message, const uvhttp__exchange_t *exchange) {
     uvhttp_deferred_t *deferred = message->deferred;
+    if (!uvhttp__deferred_is_open(deferred)) return; /* the message was on its way */
     bool stops = exchange->protocol->drains(exchange);
     deferred->on_stop = stops ? NULL : message->run;
     deferred->on_stop_user = message->arg;
@@ -87,7 +88,7 @@ static void run_message(uvhttp__post_t *post) {
         apply(message, exchange);
         uvhttp__deferred_proceed(deferred, exchange);
     }
-    uvhttp_deferred_release(deferred);
+    uvhttp__deferred_let_go(deferred);
     uvhttp__free(message);
 }
 
@@ -114,7 +115,7 @@ static message_t *message_new(uvhttp_deferred_t *deferred, message_kind_t kind, 
     return message;
 }
 
-/* The message takes a reference. `next` is the state that it leads to. */
+/* The message keeps the handle. `next` is the state that it leads to. */
 static int post(message_t *message, uvhttp__deferred_state_t next) {
     int status = uvhttp__deferred_post(message->deferred, &message->post, next);
     if (status != UVHTTP_OK) uvhttp__free(message);

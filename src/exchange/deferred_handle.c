@@ -23,27 +23,44 @@ static void give_to_loop(uvhttp_deferred_t *deferred, uvhttp__post_t *post) {
         uvhttp__loop_post(deferred->loop, post);
 }
 
-/* Gives a reference back. The last one of an open handle becomes a message, so that the client gets a 500. */
-void uvhttp_deferred_release(uvhttp_deferred_t *deferred) {
-    if (!deferred) return;
-    pthread_mutex_lock(lock_of(deferred));
-    bool last = --deferred->count == 0;
-    bool abandoned = last && deferred->state == UVHTTP__DEFERRED_OPEN;
-    if (abandoned) {
-        deferred->count = 1;
-        deferred->state = UVHTTP__DEFERRED_SENT;
-        give_to_loop(deferred, &deferred->abandon);
-    }
+/* Ends the caller's critical section. Nobody else has the handle if neither count is left. */
+static void unlock(uvhttp_deferred_t *deferred) {
+    bool last = deferred->references == 0 && deferred->uses == 0;
     pthread_mutex_unlock(lock_of(deferred));
-    if (!last || abandoned) return;
+    if (!last) return;
     if (deferred->state == UVHTTP__DEFERRED_ABORTED) uvhttp__exchange_free(deferred->exchange);
     uvhttp__free(deferred);
 }
 
+/* The last reference to an open handle becomes a message behind those on their way, so that the client gets a 500 if
+ * they do not respond. From here on nothing of the application is called back, which may have freed its part. */
+void uvhttp_deferred_release(uvhttp_deferred_t *deferred) {
+    if (!deferred) return;
+    pthread_mutex_lock(lock_of(deferred));
+    if (--deferred->references == 0 && deferred->state == UVHTTP__DEFERRED_OPEN) {
+        deferred->uses++;
+        deferred->state = UVHTTP__DEFERRED_SENT;
+        give_to_loop(deferred, &deferred->abandon);
+    }
+    unlock(deferred);
+}
+
 void uvhttp_deferred_retain(uvhttp_deferred_t *deferred) {
     pthread_mutex_lock(lock_of(deferred));
-    deferred->count++;
+    deferred->references++;
     pthread_mutex_unlock(lock_of(deferred));
+}
+
+void uvhttp__deferred_keep(uvhttp_deferred_t *deferred) {
+    pthread_mutex_lock(lock_of(deferred));
+    deferred->uses++;
+    pthread_mutex_unlock(lock_of(deferred));
+}
+
+void uvhttp__deferred_let_go(uvhttp_deferred_t *deferred) {
+    pthread_mutex_lock(lock_of(deferred));
+    deferred->uses--;
+    unlock(deferred);
 }
 
 /* --- messages --- */
@@ -54,8 +71,8 @@ int uvhttp__deferred_post(uvhttp_deferred_t *deferred, uvhttp__post_t *post, uvh
                  : deferred->state == UVHTTP__DEFERRED_SENT  ? UVHTTP_E_STATE
                                                              : UVHTTP_OK;
     if (status == UVHTTP_OK) {
-        deferred->state = (uint8_t)next;
-        deferred->count++;
+        deferred->state = next;
+        deferred->uses++;
         give_to_loop(deferred, post);
     }
     pthread_mutex_unlock(lock_of(deferred));

@@ -26,7 +26,7 @@ static void run_abandon(uvhttp__post_t *post) {
             respond_now(deferred, exchange);
         }
     }
-    uvhttp_deferred_release(deferred);
+    uvhttp__deferred_let_go(deferred);
 }
 
 /* --- new handles --- */
@@ -34,7 +34,7 @@ static void run_abandon(uvhttp__post_t *post) {
 static uvhttp_deferred_t *new_handle(uvhttp__exchange_t *exchange, bool held) {
     uvhttp_deferred_t *deferred = uvhttp__calloc(1, sizeof *deferred);
     if (!deferred) return NULL;
-    deferred->count = 1;
+    deferred->references = 1;
     deferred->held = held;
     uvhttp__mpsc_init(&deferred->posts);
     deferred->loop = exchange->loop->tcp->io;
@@ -63,13 +63,13 @@ void uvhttp__deferred_proceed(uvhttp_deferred_t *deferred, uvhttp__exchange_t *e
 }
 
 void uvhttp__deferred_enter(uvhttp_deferred_t *deferred) {
-    uvhttp_deferred_retain(deferred); /* it may be released in the call */
+    uvhttp__deferred_keep(deferred); /* its last reference may be released in the call */
     uvhttp__response_undefer(&deferred->exchange->response);
 }
 
 void uvhttp__deferred_leave(uvhttp_deferred_t *deferred) {
     uvhttp__deferred_proceed(deferred, deferred->exchange);
-    uvhttp_deferred_release(deferred);
+    uvhttp__deferred_let_go(deferred);
 }
 
 void uvhttp__deferred_drained(uvhttp_deferred_t *deferred) {

@@ -103,9 +103,8 @@ UVHTTP__HOT void uvhttp__exchange_conclude(uvhttp__exchange_t *exchange) {
 void uvhttp__exchange_gone(uvhttp__exchange_t *exchange, int status) {
     uvhttp__response_abort(&exchange->response);
     uvhttp_deferred_t *deferred = exchange->deferred;
-    /* Once it is aborted, the last release on any thread frees handle and exchange: a reference of our own lasts until
-     * the hooks have run. */
-    if (deferred) uvhttp_deferred_retain(deferred);
+    /* Once it is aborted, the last release on any thread frees handle and exchange, which the hooks need. */
+    if (deferred) uvhttp__deferred_keep(deferred);
     uvhttp__body_fail(exchange, status);
     bool kept = deferred && uvhttp__deferred_abort(deferred);
     if (exchange->coroutine)
@@ -117,7 +116,7 @@ void uvhttp__exchange_gone(uvhttp__exchange_t *exchange, int status) {
         uvhttp__exchange_release(exchange);
     } else if (!exchange->coroutine) /* one that has not ended has it on the loop until then */
         atomic_store_explicit(&exchange->home, 0, memory_order_relaxed);
-    if (deferred) uvhttp_deferred_release(deferred);
+    if (deferred) uvhttp__deferred_let_go(deferred);
 }
 
 static void detach(uvhttp__exchange_t *exchange, int status) {

@@ -218,7 +218,7 @@ static void on_returned(uvhttp__job_t *job, bool cancelled) {
     uvhttp__call_end(call);
     if (cancelled) uvhttp__response_unavailable(&exchange->response, UVHTTP_E_WORK_CANCELLED);
     if (deferred) {
-        uvhttp_deferred_retain(deferred);
+        uvhttp__deferred_keep(deferred);
         uvhttp__deferred_adopt(deferred, exchange);
     }
     if (exchange->protocol)
@@ -227,7 +227,7 @@ static void on_returned(uvhttp__job_t *job, bool cancelled) {
         uvhttp__exchange_gone(exchange, UVHTTP_E_ABORTED);
     if (!deferred) return;
     uvhttp__deferred_unhold(deferred);
-    uvhttp_deferred_release(deferred);
+    uvhttp__deferred_let_go(deferred);
 }
 
 /* A share of the threads stays for handlers that do not wait for their clients' bodies. */

@@ -42,7 +42,7 @@ static bool check_origin(const gate_t *gate, int status, const uvhttp_client_res
                  tag = uvhttp_client_response_header(response, "X-Origin");
     if (port != SIM_ORIGIN_WHOLE) sim_fail("a broken response to %x is accepted as a complete one", gate->tag);
     if (uvhttp_client_response_status(response) != 200 || body.size != gate->size || tag.size == 0 ||
-        strtoul(tag.data, NULL, 16) != gate->tag)
+        sim_number(tag.data, tag.size, 16) != gate->tag)
         sim_fail("the other server's response to %x has %zu bytes", gate->tag, body.size);
     if (sim_mismatch(body.data, SIM_ORIGIN_TAG(gate->tag), 0, body.size) < body.size)
         sim_fail("the other server's response to %x has wrong bytes", gate->tag);

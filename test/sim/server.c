@@ -34,11 +34,15 @@ typedef struct call {
     bool paused, sized;
 } call_t;
 
+uint32_t sim_number(const char *data, size_t size, int base) {
+    char copy[16] = "";
+    memcpy(copy, data, size < sizeof copy ? size : sizeof copy - 1);
+    return (uint32_t)strtoul(copy, NULL, base);
+}
+
 uint32_t sim_request_number(const uvhttp_request_t *req, const char *name, int base) {
     uvhttp_str_t text = uvhttp_request_param(req, name);
-    char copy[16] = "";
-    memcpy(copy, text.data, text.size < sizeof copy ? text.size : sizeof copy - 1);
-    return (uint32_t)strtoul(copy, NULL, base);
+    return sim_number(text.data, text.size, base);
 }
 
 static call_t read_call(const uvhttp_request_t *req) {
@@ -213,11 +217,16 @@ static void run_job(void *user) {
     respond_deferred(call);
 }
 
+/* A server that stops at once cancels what waits. */
+static void on_job_done(void *user, int status) {
+    if (status == UVHTTP_E_WORK_CANCELLED) call_end(user);
+}
+
 static void on_job(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     call_t *call = call_new(req);
     call->deferred = uvhttp_response_defer(res);
-    if (!call->deferred || uvhttp_work(sim_server, run_job, NULL, call) != UVHTTP_OK) call_end(call);
+    if (!call->deferred || uvhttp_work(sim_server, run_job, on_job_done, call) != UVHTTP_OK) call_end(call);
 }
 
 /* --- in parts --- */
@@ -427,7 +436,7 @@ static uvhttp_flow_t wait_first(uvhttp_request_t *req, uvhttp_response_t *res, v
     if (text.size == 0) return UVHTTP_NEXT;
     call_t *call = calloc(1, sizeof *call);
     handlers_open++;
-    call->ms = (uint32_t)strtoul(text.data, NULL, 10);
+    call->ms = sim_number(text.data, text.size, 10);
     if (!call_defer(call, res)) return UVHTTP_STOP;
     (void)uvhttp_timer_start(&call->timer, call->ms, on_wait_timer, call);
     return UVHTTP_STOP;

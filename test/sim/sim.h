@@ -191,6 +191,7 @@ struct uvhttp_server;
 struct uvhttp_request;
 struct uvhttp_server *sim_server_new(uint64_t seed);
 /* A parameter of the path. */
+uint32_t sim_number(const char *data, size_t size, int base); /* of a text of the library: without NUL behind it */
 uint32_t sim_request_number(const struct uvhttp_request *req, const char *name, int base);
 void sim_server_check_end(struct uvhttp_server *server);
 void sim_server_check_log(void);

@@ -1,3 +1,5 @@
+#include <uvhttp/timer.h>
+
 #include "exchange/exchange.h"
 #include "support/http_server.h"
 
@@ -601,6 +603,70 @@ static void expect_no_call_behind_the_last_release(serving_t *serving, bool by_s
     assert_int_equal(atomic_load(&stream_errors), 0);
 }
 
+/* The loop stands still in a timer while the test's thread does something that the loop finds next: then the handle is
+ * used, and its last reference released, before the loop runs the message of that use. */
+static struct {
+    uvhttp_timer_t timer;
+    uvhttp_deferred_t *deferred;
+    bool by_stop;
+    atomic_bool stands, may_go;
+} early;
+
+static void count_stop(uvhttp_response_t *res, void *user) {
+    (void)res, (void)user;
+    stops++;
+}
+
+static void use_and_release(uvhttp_timer_t *timer, void *user) {
+    (void)timer, (void)user;
+    atomic_store(&early.stands, true);
+    WAIT_UNTIL(atomic_load(&early.may_go));
+    int status = early.by_stop ? uvhttp_deferred_on_stop(early.deferred, count_stop, NULL)
+                               : uvhttp_deferred_header(early.deferred, "X", "y");
+    if (status != UVHTTP_OK) abort();
+    uvhttp_deferred_release(early.deferred);
+}
+
+static void used_and_released(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    later(req, res, user);
+    early.deferred = atomic_exchange(&slot, NULL);
+    if (uvhttp_timer_start(&early.timer, 0, use_and_release, NULL) != UVHTTP_OK) abort();
+}
+
+static int stand_still(serving_t *serving, bool by_stop) {
+    reset();
+    stops = 0;
+    early.by_stop = by_stop;
+    atomic_store(&early.stands, false);
+    atomic_store(&early.may_go, false);
+    serving_make(serving);
+    uvhttp_get(serving->server, "/early", used_and_released, NULL);
+    serving_start(serving);
+    int fd = client_ask(serving, GET("/early"));
+    WAIT_UNTIL(atomic_load(&early.stands));
+    return fd;
+}
+
+static void test_on_abort_is_not_called_behind_the_last_release(void **state) {
+    serving_t *serving = *state;
+    int fd = stand_still(serving, false);
+    client_reset(fd);
+    atomic_store(&early.may_go, true);
+    WAIT_UNTIL(dones_aborted == 1);
+    serving_stop(serving);
+    assert_int_equal(aborts, 0);
+}
+
+static void test_on_stop_is_not_called_when_it_comes_too_late(void **state) {
+    serving_t *serving = *state;
+    int fd = stand_still(serving, true);
+    uvhttp_server_stop(serving->server);
+    atomic_store(&early.may_go, true);
+    client_read_last(fd, 500);
+    serving_join(serving);
+    assert_int_equal(stops, 0);
+}
+
 static void test_on_drain_is_not_called_behind_the_last_release(void **state) {
     expect_no_call_behind_the_last_release(*state, false);
 }
@@ -623,5 +689,7 @@ int main(void) {
                        test_a_response_is_made_as_fast_as_the_client_takes_it,
                        test_a_drain_does_not_wait_for_another_request_behind_a_long_response,
                        test_a_client_that_leaves_ends_the_making, test_on_drain_is_not_called_behind_the_last_release,
-                       test_on_stop_is_not_called_behind_the_last_release);
+                       test_on_stop_is_not_called_behind_the_last_release,
+                       test_on_abort_is_not_called_behind_the_last_release,
+                       test_on_stop_is_not_called_when_it_comes_too_late);
 }

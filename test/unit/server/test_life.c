@@ -254,6 +254,26 @@ static void test_stop_before_run_waits_for_standard_error_only_for_a_while(void 
     close(ends[1]);
 }
 
+/* A supervisor whose reader is stuck must not keep the server, or its successor, from becoming ready. */
+static void test_the_start_does_not_wait_for_standard_error(void **state) {
+    serving_t *serving = *state;
+    int ends[2], saved = choke_standard_error(ends);
+    serving_make(serving);
+    uvhttp_get(serving->server, "/", home, NULL);
+    assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", &serving->port), UVHTTP_OK);
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_INFO);
+    alarm(60); /* or the program ends */
+    serving_run(serving);
+    expect_home(serving->port);
+    serving_stop(serving);
+    alarm(0);
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static void *stop_thread(void *server) {
     uvhttp_server_stop(server);
     return NULL;
@@ -405,6 +425,7 @@ int main(void) {
         ON_EACH(test_stop_in_a_handler_responds_and_closes),
         ON_EACH(test_stop_before_run_makes_run_return),
         ON_EACH(test_stop_before_run_waits_for_standard_error_only_for_a_while),
+        ON_EACH(test_the_start_does_not_wait_for_standard_error),
         ON_EACH(test_stop_may_race_with_the_start),
         ON_EACH(test_a_server_runs_once),
         ON_EACH(test_run_without_an_address_says_what_to_do),
