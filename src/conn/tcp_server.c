@@ -479,7 +479,7 @@ int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_made)(voi
     loops_begin(tcp_server);
     current_loop = tcp_server->loops[0].io;
     uvhttp__tcp_server_enter_ready(tcp_server);
-    uvhttp__log_writer_open(); /* loops that log must not wait */
+    uvhttp__log_writer_open(); /* loops that log must not wait; lines of the start need no thread */
     open_gate(tcp_server);
     loop_run(&tcp_server->loops[0]);
     for (uint32_t i = 1; i < tcp_server->loop_count; i++) {

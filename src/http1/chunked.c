@@ -30,7 +30,7 @@ typedef enum state {
     STATE_FAILED,
 } state_t;
 
-enum { SIZE_DIGITS_MAX = 16 };
+enum { SIZE_DIGITS_MAX = 16, SHORT_LINE = 2 + 8 /* CRLF and a size of 32 bits */ };
 
 /* Fields that frame or route a message or steer its connection (RFC 9110 section 6.5.1): in a trailer they are an
  * attack or a grave fault. '_' counts as '-', as it does behind CGI. */
@@ -199,11 +199,25 @@ static int step(uvhttp__http1_chunked_t *chunked, char c) {
     }
 }
 
+/* The usual way from the data of one chunk to that of the next, which is there whole: CRLF, a size without extensions,
+ * CRLF. Returns its bytes; 0: it is left to the steps. */
+static size_t skip_to_next(uvhttp__http1_chunked_t *chunked, const char *data, size_t size) {
+    size_t at = 2, end = size < SHORT_LINE ? size : SHORT_LINE;
+    uint32_t left = 0;
+    if (size < 5 || data[0] != '\r' || data[1] != '\n') return 0;
+    for (int digit; at < end && (digit = hex_value(data[at])) >= 0; at++) left = left << 4 | (uint32_t)digit;
+    if (left == 0 || size - at < 2 || data[at] != '\r' || data[at + 1] != '\n') return 0;
+    chunked->chunk_left = left;
+    chunked->digits = (uint8_t)(at - 2);
+    chunked->state = STATE_DATA;
+    return at + 2;
+}
+
 int uvhttp__http1_chunked_decode(uvhttp__http1_chunked_t *chunked, const char *data, size_t size, size_t *consumed,
                                  uvhttp_str_t *body) {
     *consumed = 0;
     *body = (uvhttp_str_t){data, 0};
-    size_t pos = 0;
+    size_t pos = chunked->state == STATE_DATA_CR ? skip_to_next(chunked, data, size) : 0;
     while (chunked->state < STATE_DONE) {
         if (pos == size) {
             *consumed = pos;

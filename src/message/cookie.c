@@ -10,20 +10,25 @@
 
 /* --- request --- */
 
-/* Takes the next pair from the front of *rest; false at the end. */
+static const char *skip_blanks(const char *at, const char *end) {
+    while (at < end && (*at == ' ' || *at == '\t')) at++;
+    return at;
+}
+
+/* Takes the next pair of which the name is a token from the front of *rest; false at the end. */
 static bool next_pair(uvhttp_str_t *rest, uvhttp_str_t *name, uvhttp_str_t *value) {
     while (rest->size > 0) {
-        const char *semicolon = memchr(rest->data, ';', rest->size);
-        size_t size = semicolon ? (size_t)(semicolon - rest->data) : rest->size;
-        uvhttp_str_t pair = {rest->data, size};
-        size_t consumed = semicolon ? size + 1 : size;
-        *rest = (uvhttp_str_t){rest->data + consumed, rest->size - consumed};
-        const char *equals = size ? memchr(pair.data, '=', pair.size) : NULL;
-        if (!equals) continue;
-        size_t name_size = (size_t)(equals - pair.data);
-        *name = uvhttp__str_trim((uvhttp_str_t){pair.data, name_size});
-        *value = uvhttp__str_trim((uvhttp_str_t){equals + 1, pair.size - name_size - 1});
-        if (uvhttp__valid_header_name(*name)) return true;
+        const char *end = rest->data + rest->size, *at = skip_blanks(rest->data, end);
+        name->data = at;
+        while (at < end && uvhttp__char_is(*at, UVHTTP__CHAR_TOKEN)) at++;
+        name->size = (size_t)(at - name->data);
+        at = skip_blanks(at, end);
+        bool found = name->size > 0 && at < end && *at == '=';
+        const char *semicolon = memchr(at, ';', (size_t)(end - at)), *stop = semicolon ? semicolon : end;
+        if (found) *value = uvhttp__str_trim((uvhttp_str_t){at + 1, (size_t)(stop - at) - 1});
+        if (semicolon) stop++;
+        *rest = (uvhttp_str_t){stop, (size_t)(end - stop)};
+        if (found) return true;
     }
     return false;
 }
@@ -58,15 +63,17 @@ bool uvhttp_request_cookie(const uvhttp_request_t *req, const char *name, uvhttp
     return show(found, found_name, found_value, NULL, value);
 }
 
-/* The place is kept as offsets: the head may move. */
-static place_t recall_place(const uvhttp_request_t *req) {
-    const uvhttp__request_extras_t *extras = uvhttp__request_see_extras(req);
-    place_t place = {.field = extras->last_cookie.field};
+static place_t recall(const uvhttp_request_t *req, uvhttp__cookie_place_t kept) {
+    place_t place = {.field = kept.field};
     if (place.field == 0) return place;
     uvhttp_str_t whole;
     (void)uvhttp_request_header_at(req, place.field - 1, NULL, &whole);
-    place.rest = (uvhttp_str_t){whole.data + whole.size - extras->last_cookie.left, extras->last_cookie.left};
+    place.rest = (uvhttp_str_t){whole.data + whole.size - kept.left, kept.left};
     return place;
+}
+
+static uvhttp__cookie_place_t keep(const place_t *place) {
+    return (uvhttp__cookie_place_t){.field = (uint32_t)place->field, .left = (uint32_t)place->rest.size};
 }
 
 bool uvhttp_request_cookie_at(const uvhttp_request_t *req, size_t index, uvhttp_str_t *name, uvhttp_str_t *value) {
@@ -74,8 +81,11 @@ bool uvhttp_request_cookie_at(const uvhttp_request_t *req, size_t index, uvhttp_
     uvhttp__request_extras_t *memo = uvhttp__request_extras((uvhttp_request_t *)(uintptr_t)req);
     uvhttp_str_t found_name = {NULL, 0}, found_value = {NULL, 0};
     bool known = memo && memo->cookie_known && index >= memo->last_cookie.index;
-    size_t at = known ? memo->last_cookie.index : 0;
-    place_t place = known ? recall_place(req) : (place_t){.field = 0}, before = place;
+    bool again = known && index == memo->last_cookie.index;
+    size_t at = known ? memo->last_cookie.index + !again : 0;
+    place_t place = {.field = 0};
+    if (known) place = recall(req, again ? memo->last_cookie.before : memo->last_cookie.after);
+    place_t before = place;
     bool found = next_cookie(req, &place, &found_name, &found_value);
     for (; found && at < index; at++) {
         before = place;
@@ -84,8 +94,8 @@ bool uvhttp_request_cookie_at(const uvhttp_request_t *req, size_t index, uvhttp_
     if (memo) {
         memo->cookie_known = found;
         memo->last_cookie.index = (uint32_t)at;
-        memo->last_cookie.field = (uint32_t)before.field;
-        memo->last_cookie.left = (uint32_t)before.rest.size;
+        memo->last_cookie.before = keep(&before);
+        memo->last_cookie.after = keep(&place);
     }
     return show(found, found_name, found_value, name, value);
 }

@@ -82,6 +82,12 @@ typedef struct uvhttp__note {
     uvhttp_str_t text;
 } uvhttp__note_t;
 
+/* A place in the Cookie fields, as numbers: the head may move. Zeros: the first. */
+typedef struct uvhttp__cookie_place {
+    uint32_t field; /* as of uvhttp_request_header_next */
+    uint32_t left;  /* how many bytes of the field before that have not been looked at */
+} uvhttp__cookie_place_t;
+
 /* What most requests do not have, so that one that waits need not hold it; pointers are into the arena. */
 typedef struct uvhttp__request_extras {
     uvhttp_str_t trailer;    /* "Name: value" lines with CRLF, well-formed; the session sets it */
@@ -98,10 +104,9 @@ typedef struct uvhttp__request_extras {
     const char *query_text;
     const uvhttp__query_param_t *query_params;
     struct {
-        uint32_t index; /* of the cookie that was asked for last */
-        uint32_t field; /* where it is found: as of uvhttp_request_header_next, ... */
-        uint32_t left;  /* ... and how many bytes of the field before that have not been looked at */
-    } last_cookie;      /* so that asking for one cookie after the other reads the fields once */
+        uint32_t index;                       /* of the cookie that was asked for last */
+        uvhttp__cookie_place_t before, after; /* where it is found, and the next one */
+    } last_cookie;                            /* so that asking for one cookie after the other reads the fields once */
     struct {
         uint32_t index, offset; /* of the trailer field that was asked for last, in `trailer` */
     } last_trailer;             /* the same */

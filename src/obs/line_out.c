@@ -33,6 +33,11 @@ void uvhttp__line_out_use(uvhttp__line_out_t *out, int fd) {
     out->head_done = 0;
 }
 
+bool uvhttp__line_out_accepts(int fd) {
+    struct pollfd wanted = {.fd = fd, .events = POLLOUT};
+    return poll(&wanted, 1, 0) != 0; /* a plain file always does; write(2) says what is wrong */
+}
+
 static uvhttp__line_outcome_t wait_for_reader(const uvhttp__line_out_t *out) {
     struct pollfd wanted = {.fd = out->fd, .events = POLLOUT};
     for (int ms = 0;; ms = ASK_MS) {

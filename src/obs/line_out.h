@@ -36,6 +36,8 @@ typedef struct uvhttp__line_counts {
 /* Looks at what `fd` is. Call it when it may be another file than before; a line that was begun in that is written
  * whole then. */
 void uvhttp__line_out_look(uvhttp__line_out_t *out);
+/* Whether a line for `fd` would not wait. */
+bool uvhttp__line_out_accepts(int fd);
 /* Writes to another descriptor from now on. */
 void uvhttp__line_out_use(uvhttp__line_out_t *out, int fd);
 /* Writes what is there, and adds to *counts. A pipe gets whole lines, up to 4096 bytes at a time where they fit, so

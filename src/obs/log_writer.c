@@ -317,6 +317,10 @@ void uvhttp__log_writer_open(void) {
     pthread_mutex_unlock(&lock);
 }
 
+bool uvhttp__log_writer_accepts(void) {
+    return uvhttp__line_out_accepts(STDERR_FILENO);
+}
+
 /* The process ends, or the library is unloaded, while a server runs: its last lines are not lost. What is logged after
  * this is written by whoever logs it. */
 __attribute__((destructor)) static void on_exit_or_unload(void) {

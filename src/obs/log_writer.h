@@ -2,6 +2,7 @@
 #ifndef UVHTTP_SRC_OBS_LOG_WRITER_H
 #define UVHTTP_SRC_OBS_LOG_WRITER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <uvhttp/log.h>
@@ -20,6 +21,8 @@
 /* A server begins to run: until the matching close, lines are written by a thread, and whoever logs never waits for
  * standard error. The thread starts with the first line. Calls may nest. Any thread. */
 void uvhttp__log_writer_open(void);
+/* Whether standard error accepts a line at once. */
+bool uvhttp__log_writer_accepts(void);
 /* The server has ended. The last close ends the thread, and waits up to `wait_ms` until it has written everything. */
 void uvhttp__log_writer_close(uint32_t wait_ms);
 /* As uvhttp_log_flush and uvhttp_log_stats, but for what was suppressed, which is not a matter of writing. */

@@ -30,6 +30,9 @@ static int keep_trailer(uvhttp__http1_stream_t *stream, uint32_t size_before, co
     return text.size > 0 ? uvhttp__exchange_trailer(&stream->exchange, text.data, text.size) : UVHTTP_OK;
 }
 
+/* Chunks that count as a request in their iteration, however small they are. */
+#define CHUNK_SHARE 8
+
 /* One step of the chunked coding. */
 static size_t read_chunked(uvhttp__session_t *session, const char *data, size_t size) {
     uvhttp__http1_stream_t *stream = session->stream;
@@ -47,6 +50,7 @@ static size_t read_chunked(uvhttp__session_t *session, const char *data, size_t 
         return size;
     }
     session->more = size > consumed || session->full;
+    if (++stream->chunk_count % CHUNK_SHARE == 0) session->iteration_requests++;
     if (last) session->state = UVHTTP__SESSION_RESPONSE;
     if (last || piece.size > 0) uvhttp__exchange_data(&stream->exchange, piece.data, piece.size, last);
     return consumed;
@@ -100,7 +104,7 @@ void uvhttp__session_refuse_head(uvhttp__session_t *session, const char *data, s
 }
 
 /* Bytes of a head for which a request counts once more in its iteration: the cost of a head grows with it. */
-#define HEAD_SHARE 256
+#define HEAD_SHARE 128
 
 /* The head of `stream` has been read; it stands at base, and `data` is what follows it. Returns bytes used of data. */
 static ALWAYS_INLINE size_t on_head(uvhttp__session_t *session, uvhttp__http1_stream_t *stream, const char *base,

@@ -27,6 +27,7 @@ typedef struct uvhttp__http1_stream {
     bool owes_continue;          /* 100 has to be sent before the client sends its body */
     bool body_ended;             /* all of a body that is pulled is on the wire, with its framing */
     bool responding;             /* the application has responded, and the rest of the body is to be pulled */
+    uint8_t chunk_count;         /* modulo 256, for the share of an iteration */
     uvhttp__exchange_t exchange; /* last */
 } uvhttp__http1_stream_t;
 
@@ -44,7 +45,7 @@ struct uvhttp__session {
     };
     uint32_t iteration_number; /* of the loop, that iteration_requests belongs to */
     union {
-        uint32_t iteration_requests; /* the larger its head, the more often one counts */
+        uint32_t iteration_requests; /* the larger its head, the more often one counts; some chunks count as one */
         uint32_t preface_size;       /* bytes of the preface of HTTP/2 that have come, while it may be one (select.c) */
     };
     uint8_t state;      /* uvhttp__session_state */

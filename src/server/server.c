@@ -231,18 +231,26 @@ static void on_made(void *arg) {
     publish_engine(arg);
 }
 
-static void announce(const uvhttp_server_t *server) {
+/* Until the line of the end is written: no thread of a server waits for standard error. */
+static void keep_log_open(uvhttp_server_t *server) {
+    if (!server->log_opened) uvhttp__log_writer_open();
+    server->log_opened = true;
+}
+
+static void announce(uvhttp_server_t *server) {
     char addresses[512];
     uvhttp__tcp_server_addresses(server->tcp_server, addresses, sizeof addresses);
     const char *reason, *engine = uvhttp_server_engine(server, &reason);
     const char *admin = uvhttp__admin_address(server->admin), *admin_at = *admin ? ", admin on " : "";
     const uint32_t count = server->tcp_server->loop_count;
     const char *plural = count == 1 ? "" : "s";
+    if (!uvhttp__log_writer_accepts()) keep_log_open(server); /* otherwise this line needs no thread */
     UVHTTP_LOG_INFO("http: started: uvhttp %s, %u loop%s on %s (%s), listening on %s%s%s", uvhttp_version(), count,
                     plural, engine, reason, addresses, admin_at, admin);
     if (!server->service.config.quiet && !logs_info())
         uvhttp__log_notice("uvhttp %s: %u loop%s on %s (%s), listening on %s%s%s", uvhttp_version(), count, plural,
                            engine, reason, addresses, admin_at, admin);
+    keep_log_open(server);
 }
 
 /* The program comes last: everybody else sees that the server is ready by then. */
@@ -284,8 +292,8 @@ int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
     status = server->process ? uvhttp__process_before_run(server->process) : UVHTTP_OK;
     if (status == UVHTTP_OK) status = uvhttp__admin_start(server->admin);
     if (status != UVHTTP_OK) return status;
-    uvhttp__log_writer_open(); /* from the line of the start to that of the end nobody waits for standard error */
     status = uvhttp__tcp_server_run(server->tcp_server, on_made, server);
+    keep_log_open(server); /* of a server that was never ready, too */
     uvhttp__reload_wait(&server->reload);
     uvhttp__work_stop(server->service.work, drain_deadline_ns(server));
     uvhttp__admin_stop(server->admin);

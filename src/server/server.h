@@ -29,6 +29,7 @@ struct uvhttp_server {
     uvhttp__process_t *process; /* NULL: uvhttp_service_init was not called */
     int setup_status;           /* the first error of what was set up before the routes were complete */
     bool frozen;                /* routes are complete */
+    bool log_opened;            /* by run, with uvhttp__log_writer_open */
     bool ran;                   /* once: the loops and listening sockets are gone with the first run */
     char error[512];            /* what went wrong last outside of the router, with error_code; "": nothing */
     int error_code;

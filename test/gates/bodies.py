@@ -19,7 +19,7 @@ CHUNKS = 20_000  # of a body whose instructions are counted
 # and those that come while the route does not read are kept.
 COPIES = 18
 # path: instructions per chunk
-BOUNDS = {"/buffered": 360, "/streamed": 420, "/paused": 2400, "/spooled": 480, "/live": 480, "/coroutine": 700}
+BOUNDS = {"/buffered": 335, "/streamed": 325, "/paused": 2100, "/spooled": 365, "/live": 365, "/coroutine": 570}
 
 
 def body(size, chunk):

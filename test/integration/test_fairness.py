@@ -98,6 +98,17 @@ def test_large_heads_have_no_larger_share_of_an_iteration(serve):
     expect_share(server, request(target="/n/1", headers=[("X-Large", "x" * 4096)]), 60, 2 * 2)
 
 
+def test_small_chunks_have_no_larger_share_of_an_iteration(serve):
+    """Eight chunks count as a request: 4096 of them are 512, which is more than fifteen iterations take."""
+    server = serve(settings={"iteration_requests_max": 34})
+    with server.connect() as connection:
+        before = server.counter("budget_exhausted")
+        with server.standing_still():
+            connection.send(request("POST", "/body", [("Transfer-Encoding", "chunked")]) + b"1\r\nx\r\n" * 4096 + b"0\r\n\r\n")
+        assert connection.response().body == b"x" * 4096
+        assert server.counter("budget_exhausted") - before >= 14
+
+
 def test_a_client_that_takes_a_large_response_does_not_make_another_wait(serve):
     server = serve()
     takers = [server.connect() for _ in range(4)]

@@ -99,8 +99,12 @@ static void test_what_is_no_pair_is_left_out(void **state) {
     (void)state;
     exchange_field(&ex, "Cookie", ";; ; a; =1; a b=2; \"c\"=3; ok=4;");
     exchange_field(&ex, "Cookie", "");
+    exchange_field(&ex, "Cookie", "\t b \t=\t c=d \t; e=;f=\";x\t");
     expect_cookie(0, "ok", "4");
-    assert_false(uvhttp_request_cookie_at(&ex.req, 1, NULL, NULL));
+    expect_cookie(1, "b", "c=d");
+    expect_cookie(2, "e", "");
+    expect_cookie(3, "f", "\"");
+    assert_false(uvhttp_request_cookie_at(&ex.req, 4, NULL, NULL));
 }
 
 /* Then the place of the last one is not kept, and each search begins at the first. */
