@@ -235,6 +235,15 @@ static int choke_standard_error(int ends[2]) {
     return saved;
 }
 
+static void give_back_standard_error(const int ends[2], int saved) {
+    alarm(0);
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 /* Such a server is never ready. The line of its end must not make run wait for longer than that of any other. */
 static void test_stop_before_run_waits_for_standard_error_only_for_a_while(void **state) {
     serving_t *serving = *state;
@@ -246,12 +255,7 @@ static void test_stop_before_run_waits_for_standard_error_only_for_a_while(void 
     alarm(60); /* or the program ends */
     serving_run(serving);
     serving_join(serving);
-    alarm(0);
-    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
-    dup2(saved, STDERR_FILENO);
-    close(saved);
-    close(ends[0]);
-    close(ends[1]);
+    give_back_standard_error(ends, saved);
 }
 
 /* A supervisor whose reader is stuck must not keep the server, or its successor, from becoming ready. */
@@ -266,12 +270,7 @@ static void test_the_start_does_not_wait_for_standard_error(void **state) {
     serving_run(serving);
     expect_home(serving->port);
     serving_stop(serving);
-    alarm(0);
-    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
-    dup2(saved, STDERR_FILENO);
-    close(saved);
-    close(ends[0]);
-    close(ends[1]);
+    give_back_standard_error(ends, saved);
 }
 
 static void *stop_thread(void *server) {
