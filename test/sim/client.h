@@ -20,6 +20,7 @@ typedef enum route {
     LIMIT, /* 200, or 429 */
     GATE,  /* asks another server */
     COGATE,
+    HANDLE, /* 200, or nobody responds */
     ECHO,
     UPLOAD,
     SPOOL,

@@ -64,6 +64,7 @@ request_t sim_http_request_of(const op_t *op, uint32_t tag) {
                        .refusal = op->route == LIMIT                             ? 429
                                   : broken                                       ? 502
                                   : may_wait                                     ? 503
+                                  : op->route == HANDLE                          ? 500
                                   : op->route == JOB && !sim_threads_are_patient ? 500
                                                                                  : 0,
                        .may_break = op->route == BROKEN,
@@ -189,8 +190,9 @@ static void head_ended(client_t *client) {
     const request_t *request = expected(client);
     if (sscanf(client->head, "HTTP/1.1 %d ", &client->status) != 1)
         sim_fail("client %u: this is no response: %.60s", client->id, client->head);
-    if (client->status == 100) client->head_size = 0;
-    if (client->status == 100 || upgraded(client, request)) return;
+    bool interim = client->status == 100 || client->status == 103;
+    if (interim) client->head_size = 0;
+    if (interim || upgraded(client, request)) return;
     const char *tag = field(client, "X-Tag"), *length = field(client, "Content-Length"),
                *coding = field(client, "Transfer-Encoding"), *connection = field(client, "Connection");
     client->ends = connection && strncasecmp(connection, "close", 5) == 0;

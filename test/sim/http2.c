@@ -135,7 +135,7 @@ static void take_headers(client_t *client, uint32_t id, unsigned flags, const ch
     if (!(flags & UVHTTP__HTTP2_FLAG_END_HEADERS)) sim_fail("client %u: a head in parts", client->id);
     head_t head = read_block(client, payload, size);
     stream_t *stream = client->h2->deaf ? NULL : stream_of(client, id);
-    if (!stream || head.status == 100) return;
+    if (!stream || head.status == 100 || head.status == 103) return;
     check_head(client, id / 2, stream, head);
     if (flags & UVHTTP__HTTP2_FLAG_END_STREAM) stream_ended(client, id / 2);
 }

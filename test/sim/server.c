@@ -636,6 +636,7 @@ static void add_routes(uvhttp_server_t *server, uint32_t loop_count) {
         &(uvhttp_ws_handlers_t){.on_open = on_ws_open, .on_message = on_ws_message, .on_close = on_ws_close}, NULL);
     sim_topics_add(server);
     sim_gateway_add(server);
+    sim_handles_add(server);
     uvhttp_static(server, "/files", sim_files_root(),
                   &(uvhttp_static_options_t){.sendfile_min = 5000, .helper_threads = 2, .no_precompressed = true});
 }
@@ -685,6 +686,7 @@ void sim_server_check_end(uvhttp_server_t *server) {
     sim_limiter_check_end();
     sim_topics_check_end(server);
     sim_gateway_check_end();
+    sim_handles_check_end();
     sim_collector_check_server(server);
     uint64_t accepted = uvhttp_server_counter(server, "connections_accepted"),
              closed = uvhttp_server_counter(server, "connections_closed");

@@ -254,6 +254,11 @@ sim_actor_t *sim_origin_new(sim_conn_t *conn, uint16_t port, uint64_t seed, uint
 void sim_gateway_add(struct uvhttp_server *server);
 void sim_gateway_check_end(void);
 
+/* --- handles.c --- */
+
+void sim_handles_add(struct uvhttp_server *server);
+void sim_handles_check_end(void);
+
 /* --- collector.c: what spans are sent to --- */
 
 #define SIM_COLLECTOR 9010u /* port */
