@@ -198,8 +198,10 @@ UVHTTP_EXPORT UVHTTP_LOOP_THREAD void
 uvhttp_deferred_on_drain(uvhttp_deferred_t *deferred, void (*on_drain)(uvhttp_response_t *res, void *user), void *user);
 
 /** Sets a function that is called on the loop's thread, at most once, when the server starts to stop; soon, if it
- * already stops. The response is available as in uvhttp_deferred_run. Use it to end a response that does not end by
- * itself, such as an event stream: what is still open after config.drain_timeout is cut off. It is not called after the
+ * already stops. It is also called when only the connection is to end behind its requests: over HTTP/2 after
+ * config.keepalive_requests_max or a uvhttp_response_close, or because the client changed TLS keys and the kernel
+ * cannot. The response is available as in uvhttp_deferred_run. Use it to end a response that does not end by itself,
+ * such as an event stream: what is still open after config.drain_timeout is cut off. It is not called after the
  * response, nor after the client has disconnected. A second call replaces the function. Returns as uvhttp_deferred_run
  * does; UVHTTP_E_INVALID if `on_stop` is NULL. Any thread. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int

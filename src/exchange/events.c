@@ -52,13 +52,19 @@ static void wait_for_heartbeat(uvhttp_events_t *events) {
         (void)uvhttp_timer_start(&events->timer, events->heartbeat_ms, beat, events);
 }
 
+static bool has_capacity(const uvhttp_events_t *events, const uvhttp__exchange_t *exchange, size_t size) {
+    uint64_t write_queue_max = exchange->loop->service->config.write_queue_max,
+             max = events->queue_max < write_queue_max ? events->queue_max : write_queue_max;
+    return uvhttp__exchange_queued(exchange) + size <= max;
+}
+
 /* Sends or queues text. A client that is too slow is cut off, without an end that it could mistake for one of the
  * application's. */
 static void write_text(uvhttp_events_t *events, uvhttp_response_t *res, const char *text, size_t size) {
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
     if (events->slow || !exchange->protocol || !exchange->outgoing) return;
     int status = UVHTTP_E_LIMIT;
-    if (uvhttp__exchange_queued(exchange) + size <= events->queue_max) status = uvhttp_response_write(res, text, size);
+    if (has_capacity(events, exchange, size)) status = uvhttp_response_write(res, text, size);
     if (status == UVHTTP_OK) {
         wait_for_heartbeat(events);
     } else if (status == UVHTTP_E_LIMIT || status == UVHTTP_E_NOMEM) {
@@ -102,7 +108,12 @@ static void begin(uvhttp_events_t *events, uvhttp_response_t *res) {
     }
     events->stream->on_stop = end;
     events->stream->on_stop_user = events;
-    write_text(events, res, ":\n\n", 3); /* a browser sees at once that it is open */
+    static const char comment[] = ":\n\n"; /* a browser sees at once that it is open */
+    const size_t size = sizeof comment - 1;
+    if (has_capacity(events, exchange, size)) /* the bytes of responses before it are not this client's fault */
+        write_text(events, res, comment, size);
+    else
+        wait_for_heartbeat(events);
 }
 
 static void run_begin(uvhttp_response_t *res, void *user) {

@@ -5,7 +5,15 @@
 
 #include "sim.h"
 
-enum { ORDINARY_MAX = 16, OPS_MAX = 24, REQUESTS_MAX = 16, HEAD_MAX = 4096, CONTROL_MAX = 1024, FRAME_MAX = 65536 };
+enum {
+    ORDINARY_MAX = 16,
+    OPS_MAX = 24,
+    REQUESTS_MAX = 16,
+    HEAD_MAX = 4096,
+    CONTROL_MAX = 1024,
+    FRAME_MAX = 65536,
+    SIM_SENDERS = 3
+};
 
 typedef enum route {
     MEM,
@@ -21,6 +29,7 @@ typedef enum route {
     GATE,  /* asks another server */
     COGATE,
     HANDLE, /* 200, or nobody responds */
+    EVENTS,
     ECHO,
     UPLOAD,
     SPOOL,
@@ -61,7 +70,15 @@ typedef struct op {
     uint8_t raw, file, frames;
 } op_t;
 
+/* What has come of a stream of events: a part of a line, and how many of each sender. */
+typedef struct sim_feed {
+    char line[40];
+    uint8_t size;
+    uint32_t next[SIM_SENDERS];
+} sim_feed_t;
+
 typedef struct request {
+    sim_feed_t feed; /* if it has events */
     uint32_t tag, size;
     uint32_t from;    /* the first byte of the body, of all that has the tag */
     uint64_t sent_ns; /* when the last byte was with the kernel; 0: not yet */
@@ -69,7 +86,7 @@ typedef struct request {
     uint16_t status;
     bool head;
     uint16_t refusal; /* a status that it may get instead: of a limiter, or when no thread is free; 0: none */
-    bool upgrade, untagged, may_break;
+    bool upgrade, untagged, may_break, events;
 } request_t;
 
 typedef enum parser_state { HEAD, BODY, CHUNK_SIZE, CHUNK_DATA, CHUNK_END, TRAILER, FRAMES } parser_state_t;
@@ -241,5 +258,15 @@ void sim_ws_close(client_t *client);
 size_t sim_ws_take(client_t *client, const char *data, size_t size);
 /* Nothing is awaited of the server. */
 bool sim_ws_quiet(const client_t *client);
+
+/* --- events.c --- */
+
+void sim_events_take(const client_t *client, request_t *request, const char *data, size_t size);
+void sim_events_ended(const client_t *client, const request_t *request);
+bool sim_events_are_dropped(const request_t *request);
+
+/* --- clients.c --- */
+
+bool sim_clients_stopped(void); /* the server */
 
 #endif

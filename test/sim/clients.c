@@ -106,6 +106,10 @@ static void finish(client_t *client) {
     sim_h2_free(client);
 }
 
+bool sim_clients_stopped(void) {
+    return stopped;
+}
+
 /* In the middle of what the server sends. */
 static bool is_cut(const client_t *client) {
     if (client->h2) return sim_h2_is_cut(client);
@@ -134,7 +138,10 @@ static void connection_ended(client_t *client, bool reset) {
     sim_trace("client sees the end", client->id, reset);
     const request_t *lost = sim_http_pending(client);
     bool crossed = is_crossed(client) || sim_was_never_accepted(client->conn);
-    bool excused = client->closes || client->wild || sim_failing;
+    bool dropped = false;
+    for (uint32_t i = client->responded; i < client->asked; i++)
+        dropped |= sim_events_are_dropped(&client->requests[i]);
+    bool excused = client->closes || client->wild || sim_failing || dropped;
     if (client->h2 && !reset && !crossed && !sim_failing && !stopped) sim_h2_check_offence(client);
     check_prompt(client, reset);
     bool overtaken = client->h2 && crossed && reset; /* RST for what the client sent was faster than GOAWAY */

@@ -68,6 +68,7 @@ request_t sim_http_request_of(const op_t *op, uint32_t tag) {
                                   : op->route == JOB && !sim_threads_are_patient ? 500
                                                                                  : 0,
                        .may_break = op->route == BROKEN,
+                       .events = op->route == EVENTS,
                        .untagged = file};
 }
 
@@ -228,8 +229,10 @@ static bool ends_with(const client_t *client, const char *end) {
 }
 
 static void check_body(client_t *client, const char *data, size_t size) {
-    const request_t *request = expected(client);
-    if (client->tagged) {
+    request_t *request = expected(client);
+    if (client->tagged && request->events) {
+        sim_events_take(client, request, data, size);
+    } else if (client->tagged) {
         size_t wrong = sim_mismatch(data, request->tag, client->at_body, size);
         if (wrong < size)
             sim_fail("client %u: byte %llu of the response to %x is wrong", client->id,
@@ -241,7 +244,9 @@ static void check_body(client_t *client, const char *data, size_t size) {
 
 static void chunks_ended(client_t *client) {
     const request_t *request = expected(client);
-    if (client->tagged && client->at_body != request->size)
+    if (client->tagged && request->events)
+        sim_events_ended(client, request);
+    else if (client->tagged && client->at_body != request->size)
         sim_fail("client %u: the response to %x has %llu bytes instead of %u", client->id, request->tag,
                  (unsigned long long)client->at_body, request->size);
     response_ended(client);

@@ -70,7 +70,9 @@ static void stream_ended(client_t *client, uint32_t at) {
     stream_t *stream = &client->h2->streams[at];
     uint32_t size = request->head ? 0 : request->size;
     sim_trace("response", client->id, (uint64_t)stream->status);
-    if (stream->tagged && stream->at != size)
+    if (stream->tagged && request->events)
+        sim_events_ended(client, request);
+    else if (stream->tagged && stream->at != size)
         sim_fail("client %u: the response to %x has %llu bytes instead of %u", client->id, request->tag,
                  (unsigned long long)stream->at, size);
     if (stream->tagged && !request->untagged) sim_access_log_expect(request->tag, stream->status);
@@ -145,9 +147,11 @@ static void take_data(client_t *client, uint32_t id, unsigned flags, const char 
     if (flags & UVHTTP__HTTP2_FLAG_PADDED) sim_fail("client %u: padded DATA", client->id);
     sim_h2_data_came(client, stream, id, size);
     if (!stream) return;
-    const request_t *request = &client->requests[id / 2];
+    request_t *request = &client->requests[id / 2];
     if (!stream->headed) sim_fail("client %u: a body without a head for %x", client->id, request->tag);
-    size_t wrong = stream->tagged ? sim_mismatch(payload, request->tag, request->from + stream->at, size) : size;
+    bool is_tagged = stream->tagged && !request->events;
+    if (stream->tagged && request->events) sim_events_take(client, request, payload, size);
+    size_t wrong = is_tagged ? sim_mismatch(payload, request->tag, request->from + stream->at, size) : size;
     if (wrong < size)
         sim_fail("client %u: byte %llu of the response to %x is wrong", client->id,
                  (unsigned long long)(stream->at + wrong), request->tag);
@@ -161,7 +165,8 @@ static void take_reset(client_t *client, uint32_t id, uint32_t error) {
     note_error(client->h2, id, error);
     if (stream) stream->ended = true;
     if (!stream || stream->done) return;
-    if (!client->wild && !sim_failing && !client->requests[id / 2].may_break)
+    if (!client->wild && !sim_failing && !client->requests[id / 2].may_break &&
+        !sim_events_are_dropped(&client->requests[id / 2]))
         sim_fail("client %u: request %x was reset: %s", client->id, client->requests[id / 2].tag,
                  uvhttp__http2_error_name(error));
     stream->done = true;

@@ -637,6 +637,7 @@ static void add_routes(uvhttp_server_t *server, uint32_t loop_count) {
     sim_topics_add(server);
     sim_gateway_add(server);
     sim_handles_add(server);
+    sim_events_add(server);
     uvhttp_static(server, "/files", sim_files_root(),
                   &(uvhttp_static_options_t){.sendfile_min = 5000, .helper_threads = 2, .no_precompressed = true});
 }
@@ -687,6 +688,7 @@ void sim_server_check_end(uvhttp_server_t *server) {
     sim_topics_check_end(server);
     sim_gateway_check_end();
     sim_handles_check_end();
+    sim_events_check_end();
     sim_collector_check_server(server);
     uint64_t accepted = uvhttp_server_counter(server, "connections_accepted"),
              closed = uvhttp_server_counter(server, "connections_closed");

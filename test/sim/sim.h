@@ -259,6 +259,11 @@ void sim_gateway_check_end(void);
 void sim_handles_add(struct uvhttp_server *server);
 void sim_handles_check_end(void);
 
+/* --- events.c --- */
+
+void sim_events_add(struct uvhttp_server *server);
+void sim_events_check_end(void);
+
 /* --- collector.c: what spans are sent to --- */
 
 #define SIM_COLLECTOR 9010u /* port */

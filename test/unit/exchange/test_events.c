@@ -319,6 +319,35 @@ static void test_a_client_that_does_not_read_is_cut_off(void **state) {
 #define THREADS 4
 #define EVENTS 500
 
+static void large(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    static char body[60000];
+    memset(body, 'b', sizeof body);
+    uvhttp_response_send(res, 200, NULL, body, sizeof body);
+}
+
+/* What waits is a response before it, which the client has had no time to read. */
+static void test_a_stream_behind_a_pipelined_response_is_not_cut_off(void **state) {
+    options = (uvhttp_events_options_t){.queue_max = 1024};
+    ((serving_t *)*state)->config.write_buffer_size = 1 << 20;
+    serving_t *serving = start(state);
+    uvhttp_get(serving->server, "/large", large, NULL);
+    serving_start(serving);
+    int fd = client_connect_narrow(serving->port, 2048);
+    client_send_text(fd, "GET /large HTTP/1.1\r\nHost: a\r\n\r\nGET /events HTTP/1.1\r\nHost: a\r\n\r\n");
+    uvhttp_events_t *events = opened();
+    static char body[60000];
+    assert_non_null(strstr(read_head(fd), "Content-Length: 60000"));
+    client_receive(fd, body, sizeof body);
+    assert_int_equal(send_event(events, (uvhttp_event_t){.data = {"x", 1}}), UVHTTP_OK);
+    assert_non_null(strstr(read_head(fd), "text/event-stream"));
+    expect_chunk(fd, "data: x\n\n");
+    uvhttp_events_release(events);
+    close(fd);
+    serving_stop(serving);
+    assert_int_equal(uvhttp_server_counter(serving->server, "events_clients_dropped"), 0);
+}
+
 static void *send_many(void *user) {
     uvhttp_events_t *events = atomic_load(&stream);
     for (int i = 0; i < EVENTS;) {
@@ -377,5 +406,6 @@ int main(void) {
                        test_a_stream_without_events_has_heartbeats, test_events_put_heartbeats_off,
                        test_close_ends_the_stream_behind_what_was_sent, test_the_last_reference_ends_the_stream,
                        test_a_stop_ends_the_stream, test_a_client_that_does_not_read_is_cut_off,
-                       test_each_thread_keeps_its_order, test_a_stream_of_a_worker_thread);
+                       test_a_stream_behind_a_pipelined_response_is_not_cut_off, test_each_thread_keeps_its_order,
+                       test_a_stream_of_a_worker_thread);
 }
