@@ -22,6 +22,7 @@ struct uvhttp_events {
     atomic_bool ended;
     atomic_uint_fast64_t in_transit; /* bytes in messages to the loop */
     uvhttp_deferred_t *stream;       /* one reference */
+    uvhttp__post_t close;            /* the message of the close, which needs no memory */
     uint64_t queue_max;
     uint32_t heartbeat_ms;
     bool slow;            /* loop's thread */
@@ -82,10 +83,7 @@ static void end(uvhttp_response_t *res, void *user) {
 
 static void run_heartbeat(uvhttp_response_t *res, void *user) {
     uvhttp_events_t *events = user;
-    if (res && atomic_load(&events->closing))
-        end(res, events);
-    else if (res && !atomic_load(&events->ended))
-        write_text(events, res, ":\n\n", 3);
+    if (res && !atomic_load(&events->ended)) write_text(events, res, ":\n\n", 3);
     unref(events);
 }
 
@@ -131,9 +129,16 @@ static void run_send(uvhttp_response_t *res, void *user) {
     unref(events);
 }
 
-static void run_close(uvhttp_response_t *res, void *user) {
-    uvhttp_events_t *events = user;
-    if (!atomic_load(&events->ended)) end(res, events);
+static void run_close(uvhttp__post_t *post) {
+    uvhttp_events_t *events = UVHTTP__CONTAINER_OF(post, uvhttp_events_t, close);
+    uvhttp_deferred_t *stream = events->stream;
+    uvhttp__exchange_t *exchange = stream->exchange;
+    if (exchange && exchange->protocol && !atomic_load(&events->ended)) {
+        uvhttp__deferred_enter(stream);
+        end(&exchange->response, events);
+        uvhttp__deferred_leave(stream);
+    }
+    uvhttp__deferred_let_go(stream);
     unref(events);
 }
 
@@ -229,12 +234,13 @@ int uvhttp_events_send(uvhttp_events_t *events, const uvhttp_event_t *event) {
     return status;
 }
 
-/* Without memory for the message the next heartbeat ends it. */
 int uvhttp_events_close(uvhttp_events_t *events) {
     if (!events) return UVHTTP_E_INVALID;
     if (atomic_load(&events->ended) || atomic_exchange(&events->closing, true)) return UVHTTP_E_ABORTED;
-    int status = post(events, run_close, events);
-    return status == UVHTTP_E_NOMEM ? UVHTTP_OK : status;
+    atomic_fetch_add(&events->count, 1);
+    if (uvhttp__deferred_post(events->stream, &events->close, UVHTTP__DEFERRED_OPEN) == UVHTTP_OK) return UVHTTP_OK;
+    unref(events);
+    return UVHTTP_E_ABORTED;
 }
 
 uvhttp_events_t *uvhttp_events_retain(uvhttp_events_t *events) {
@@ -263,6 +269,7 @@ static uvhttp_events_t *new_events(const uvhttp_events_options_t *options) {
     events->count = 2; /* and that of the response */
     events->queue_max = options->queue_max ? options->queue_max : UVHTTP_EVENTS_QUEUE_SIZE;
     events->heartbeat_ms = options->heartbeat_ms ? options->heartbeat_ms : UVHTTP_EVENTS_HEARTBEAT_MS;
+    events->close.run = run_close;
     events->on_close = options->on_close;
     events->user = options->user;
     return events;

@@ -209,6 +209,7 @@ static void begin_op(client_t *client, const op_t *op) {
         case OP_CLOSE: begin_frame(client, op); break;
         case OP_FIN:
             client->notified = sim_one_in(&client->random, 2);
+            if (client->transport.tls) client->owed = false; /* until all of it was sent: see end_op */
             if (client->notified) sim_transport_end(client);
             break;
         case OP_PAUSE:

@@ -1,5 +1,7 @@
 /* Owns: tests of event streams over HTTP/1: what is sent, by which thread, and how they end. Over HTTP/2:
  * test/integration/test_events.py. */
+#include <uvhttp/timer.h>
+
 #include "support/http_server.h"
 
 static _Atomic(uvhttp_events_t *) stream; /* what a handler has opened: the test's reference */
@@ -319,6 +321,44 @@ static void test_a_client_that_does_not_read_is_cut_off(void **state) {
 #define THREADS 4
 #define EVENTS 500
 
+/* When this has run, the heartbeat is due, and behind it `last_words`. */
+static void stand_still(uvhttp_timer_t *timer, void *user) {
+    (void)timer, (void)user;
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+}
+
+static void last_words(uvhttp_timer_t *timer, void *user) {
+    (void)timer, (void)user;
+    uvhttp_events_t *events = atomic_load(&stream);
+    if (uvhttp_events_send(events, &(uvhttp_event_t){.data = {"last", 4}}) != UVHTTP_OK) abort();
+    if (uvhttp_events_close(events) != UVHTTP_OK) abort();
+}
+
+static void open_and_end(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    static uvhttp_timer_t timers[2];
+    open_it(req, res, user);
+    if (uvhttp_timer_start(&timers[0], 0, stand_still, NULL) != UVHTTP_OK) abort();
+    if (uvhttp_timer_start(&timers[1], 20, last_words, NULL) != UVHTTP_OK) abort();
+}
+
+static void test_an_event_before_the_close_is_sent_behind_a_heartbeat_too(void **state) {
+    options = (uvhttp_events_options_t){.heartbeat_ms = 1};
+    serving_t *serving = start(state);
+    uvhttp_get(serving->server, "/end", open_and_end, NULL);
+    serving_start(serving);
+    int fd = connect_to(serving, "/end");
+    char text[256];
+    size_t size = 0;
+    while (size < 5 || memcmp(text + size - 5, "0\r\n\r\n", 5) != 0) {
+        assert_true(size < sizeof text - 1);
+        client_receive(fd, text + size++, 1);
+    }
+    text[size] = '\0';
+    assert_non_null(strstr(text, "data: last\n\n"));
+    end_with(UVHTTP_OK);
+    close(fd);
+}
+
 static void large(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     static char body[60000];
@@ -406,6 +446,7 @@ int main(void) {
                        test_a_stream_without_events_has_heartbeats, test_events_put_heartbeats_off,
                        test_close_ends_the_stream_behind_what_was_sent, test_the_last_reference_ends_the_stream,
                        test_a_stop_ends_the_stream, test_a_client_that_does_not_read_is_cut_off,
+                       test_an_event_before_the_close_is_sent_behind_a_heartbeat_too,
                        test_a_stream_behind_a_pipelined_response_is_not_cut_off, test_each_thread_keeps_its_order,
                        test_a_stream_of_a_worker_thread);
 }
