@@ -321,13 +321,13 @@ static void test_a_client_that_does_not_read_is_cut_off(void **state) {
 #define THREADS 4
 #define EVENTS 500
 
-/* When this has run, the heartbeat is due, and behind it `last_words`. */
+/* When this has run, the heartbeat is due, and behind it `send_and_close`. */
 static void stand_still(uvhttp_timer_t *timer, void *user) {
     (void)timer, (void)user;
     nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
 }
 
-static void last_words(uvhttp_timer_t *timer, void *user) {
+static void send_and_close(uvhttp_timer_t *timer, void *user) {
     (void)timer, (void)user;
     uvhttp_events_t *events = atomic_load(&stream);
     if (uvhttp_events_send(events, &(uvhttp_event_t){.data = {"last", 4}}) != UVHTTP_OK) abort();
@@ -338,7 +338,7 @@ static void open_and_end(uvhttp_request_t *req, uvhttp_response_t *res, void *us
     static uvhttp_timer_t timers[2];
     open_it(req, res, user);
     if (uvhttp_timer_start(&timers[0], 0, stand_still, NULL) != UVHTTP_OK) abort();
-    if (uvhttp_timer_start(&timers[1], 20, last_words, NULL) != UVHTTP_OK) abort();
+    if (uvhttp_timer_start(&timers[1], 20, send_and_close, NULL) != UVHTTP_OK) abort();
 }
 
 static void test_an_event_before_the_close_is_sent_behind_a_heartbeat_too(void **state) {
