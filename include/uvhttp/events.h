@@ -24,7 +24,8 @@ typedef void (*uvhttp_events_close_cb)(uvhttp_events_t *events, int status, void
 /** Options. A field that is 0 has its default. Everything is copied. */
 typedef struct uvhttp_events_options {
     uint32_t heartbeat_ms; /**< ms without an event after which a comment is sent. It keeps proxies from closing the
-                              connection, and detects that a client has disconnected. 1..86,400,000 or UVHTTP_NEVER;
+                              connection, and detects that a client has disconnected. It is left out while so much is
+                              queued that it does not fit. 1..86,400,000 or UVHTTP_NEVER;
                               default UVHTTP_EVENTS_HEARTBEAT_MS */
     uint64_t queue_max;    /**< bytes that may wait for a client that does not read, 1024 or more. A client for which
                               more would wait is cut off, and counted (events_clients_dropped). The same number of bytes

@@ -75,6 +75,17 @@ static void write_text(uvhttp_events_t *events, uvhttp_response_t *res, const ch
     }
 }
 
+/* One for which there is no capacity is left out: what is queued serves the same, and may be of a response before. */
+static void write_comment(uvhttp_events_t *events, uvhttp_response_t *res) {
+    static const char comment[] = ":\n\n";
+    const uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
+    bool fits = exchange->protocol && exchange->outgoing && has_capacity(events, exchange, sizeof comment - 1);
+    if (fits)
+        write_text(events, res, comment, sizeof comment - 1);
+    else
+        wait_for_heartbeat(events);
+}
+
 static void end(uvhttp_response_t *res, void *user) {
     uvhttp_events_t *events = user;
     atomic_store(&events->ended, true);
@@ -83,7 +94,7 @@ static void end(uvhttp_response_t *res, void *user) {
 
 static void run_heartbeat(uvhttp_response_t *res, void *user) {
     uvhttp_events_t *events = user;
-    if (res && !atomic_load(&events->ended)) write_text(events, res, ":\n\n", 3);
+    if (res && !atomic_load(&events->ended)) write_comment(events, res);
     unref(events);
 }
 
@@ -106,12 +117,7 @@ static void begin(uvhttp_events_t *events, uvhttp_response_t *res) {
     }
     events->stream->on_stop = end;
     events->stream->on_stop_user = events;
-    static const char comment[] = ":\n\n"; /* a browser sees at once that it is open */
-    const size_t size = sizeof comment - 1;
-    if (has_capacity(events, exchange, size)) /* the bytes of responses before it are not this client's fault */
-        write_text(events, res, comment, size);
-    else
-        wait_for_heartbeat(events);
+    write_comment(events, res); /* a browser sees at once that it is open */
 }
 
 static void run_begin(uvhttp_response_t *res, void *user) {

@@ -28,15 +28,17 @@ typedef enum route {
     LIMIT, /* 200, or 429 */
     GATE,  /* asks another server */
     COGATE,
-    HANDLE, /* 200, or nobody responds */
+    HANDLE,  /* 200, or nobody responds */
+    WHANDLE, /* the same on a worker thread, or 503 */
     EVENTS,
     ECHO,
     UPLOAD,
     SPOOL,
     LIVE,
     COBODY,
-    EARLY,  /* the response does not wait for the body */
-    BROKEN, /* HTTP/2: a response that is begun and reset */
+    BHANDLE, /* as HANDLE */
+    EARLY,   /* the response does not wait for the body */
+    BROKEN,  /* HTTP/2: a response that is begun and reset */
     ROUTES
 } route_t;
 
@@ -87,7 +89,12 @@ typedef struct request {
     bool head;
     uint16_t refusal; /* a status that it may get instead: of a limiter, or when no thread is free; 0: none */
     bool upgrade, untagged, may_break, events;
+    bool may_be_503; /* whatever `refusal` is */
 } request_t;
+
+static inline bool sim_may_be_refused(const request_t *request, int status) {
+    return status != 0 && (status == request->refusal || (request->may_be_503 && status == 503));
+}
 
 typedef enum parser_state { HEAD, BODY, CHUNK_SIZE, CHUNK_DATA, CHUNK_END, TRAILER, FRAMES } parser_state_t;
 

@@ -148,7 +148,7 @@ static void connection_ended(client_t *client, bool reset) {
     if (!excused && !overtaken && is_cut(client))
         sim_fail("client %u: the connection ended inside of a response", client->id);
     excused = excused || crossed;
-    if (client->owed && lost && !client->closes && !crossed && !stopped && !sim_failing)
+    if (client->owed && lost && !client->closes && !crossed && !stopped && !sim_failing && !dropped)
         sim_fail("client %u: request %x, whole and before its fault or its FIN, has no response", client->id,
                  lost->tag);
     bool late = lost && ((stopped && lost->sent_ns >= stopped_ns) || (client->h2 && sim_h2_is_refused(client, lost)));

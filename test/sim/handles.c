@@ -1,6 +1,7 @@
 /* Owns: a handler whose deferred handle is used in any order that its documentation allows: by several threads, each
  * with a reference, that set fields, send interim responses, run functions on the loop, respond, or do nothing of this.
- * What is called back, and how often, is checked; so is that nothing is behind the last reference. */
+ * It is made on the loop, on a worker thread, or while a body comes. What is called back, and how often, is checked; so
+ * is that nothing is behind the last reference. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,8 @@ struct handle {
     actor_t actors[ACTORS_MAX];
     atomic_uint actor_count, references, posted, ran;
     atomic_bool released; /* the last reference, on the thread of the loop: nothing is called any more */
-    bool aborted, done;
+    bool aborted, done, body_ended;
+    uint64_t received;
     bool may_be_sent; /* then the request is no longer readable */
 };
 
@@ -37,6 +39,7 @@ static _Atomic(handle_t *) all;
 static atomic_uint bodies;
 
 static void act(actor_t *actor, bool on_loop);
+static void act_on_body(handle_t *handle);
 
 /* --- what is called back --- */
 
@@ -106,6 +109,24 @@ static void on_done(uvhttp_response_t *res, int status, void *user) {
     if (handle->aborted && status == UVHTTP_OK) sim_fail("%x is aborted and sent", handle->tag);
     hurry(handle);
     handle->done = true;
+}
+
+static void on_body(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
+    handle_t *handle = user;
+    (void)req, (void)res;
+    if (handle->done || handle->body_ended) sim_fail("a piece of the body of %x behind its end", handle->tag);
+    if (sim_mismatch(data.data, SIM_REQUEST_TAG(handle->tag), handle->received, data.size) < data.size)
+        sim_fail("the body of request %x is wrong", handle->tag);
+    handle->received += data.size;
+    if (sim_one_in(&handle->random, 8)) act_on_body(handle);
+}
+
+static void on_body_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
+    handle_t *handle = user;
+    (void)req, (void)res, (void)status;
+    if (handle->done || handle->body_ended) sim_fail("the end of the body of %x comes twice", handle->tag);
+    handle->body_ended = true;
+    if (sim_one_in(&handle->random, 4)) act_on_body(handle);
 }
 
 /* --- what is done with it --- */
@@ -199,8 +220,20 @@ static void act(actor_t *actor, bool on_loop) {
     if (--handle->references == 0 && on_loop) handle->released = true;
 }
 
+/* Those that wait for a timer may act at any moment of a body. */
+static void act_on_body(handle_t *handle) {
+    actor_t *actor = &handle->actors[sim_below(&handle->random, ACTORS_MAX)];
+    if (!actor->waits) return;
+    uvhttp_timer_stop(&actor->timer);
+    act(actor, true);
+}
+
+enum { ON_LOOP, ON_WORKER, WITH_BODY };
+static const int where[] = {ON_LOOP, ON_WORKER, WITH_BODY};
+
 static void on_handle(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    (void)user;
+    const int *kind = user;
+    const bool on_loop = *kind != ON_WORKER;
     handle_t *handle = calloc(1, sizeof *handle);
     if (!handle) abort();
     handle->tag = sim_request_number(req, "tag", 16);
@@ -215,13 +248,20 @@ static void on_handle(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
     handle->references = handle->actor_count = 1;
     uvhttp_deferred_on_abort(handle->deferred, on_abort, handle);
     uvhttp_deferred_on_drain(handle->deferred, on_drain, handle);
-    for (uint32_t i = sim_below(&handle->random, 3); i > 0; i--) share(handle, true);
-    start(handle, &handle->actors[0], true);
+    if (*kind == WITH_BODY && sim_one_in(&handle->random, 2))
+        (void)uvhttp_request_on_body(req, on_body, on_body_end, handle);
+    for (uint32_t i = sim_below(&handle->random, 3); i > 0; i--) share(handle, on_loop);
+    start(handle, &handle->actors[0], on_loop);
 }
 
 void sim_handles_add(uvhttp_server_t *server) {
     bodies = 0;
-    uvhttp_get(server, "/handle/:tag/:size/:ms", on_handle, NULL);
+    uvhttp_get(server, "/handle/:tag/:size/:ms", on_handle, (void *)(uintptr_t)&where[ON_LOOP]);
+    uvhttp_route(server, UVHTTP_GET, "/whandle/:tag/:size/:ms", on_handle, (void *)(uintptr_t)&where[ON_WORKER],
+                 UVHTTP_EXEC_WORKER);
+    uvhttp_route_options(
+        uvhttp_post(server, "/bhandle/:tag/:size/:ms", on_handle, (void *)(uintptr_t)&where[WITH_BODY]),
+        &(uvhttp_route_options_t){.stream_body = true});
 }
 
 void sim_handles_check_end(void) {

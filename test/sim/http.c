@@ -55,6 +55,7 @@ static size_t put_head(const client_t *client, char *out, const op_t *op, uint32
 request_t sim_http_request_of(const op_t *op, uint32_t tag) {
     bool file = op->route == FILES, on_thread = op->route == WORK || op->route == SPOOL;
     bool asks = op->route == GATE || op->route == COGATE, broken = asks && SIM_ORIGIN_PORT(tag) != SIM_ORIGIN_WHOLE;
+    bool handle = op->route == HANDLE || op->route == WHANDLE || op->route == BHANDLE;
     bool may_wait = op->route == LIVE || (on_thread && !sim_threads_are_patient);
     return (request_t){.tag = file ? SIM_FILE_TAG(op->file) : tag,
                        .size = op->size,
@@ -64,11 +65,12 @@ request_t sim_http_request_of(const op_t *op, uint32_t tag) {
                        .refusal = op->route == LIMIT                             ? 429
                                   : broken                                       ? 502
                                   : may_wait                                     ? 503
-                                  : op->route == HANDLE                          ? 500
+                                  : handle                                       ? 500
                                   : op->route == JOB && !sim_threads_are_patient ? 500
                                                                                  : 0,
                        .may_break = op->route == BROKEN,
                        .events = op->route == EVENTS,
+                       .may_be_503 = op->route == WHANDLE && !sim_threads_are_patient,
                        .untagged = file};
 }
 
@@ -207,7 +209,7 @@ static void head_ended(client_t *client) {
     if (client->closes) sim_fail("client %u: a response behind the last one", client->id);
     if (tag)
         check_tagged(client, request, tag, length != NULL);
-    else if (!client->wild && !sim_failing && !(request && request->refusal && client->status == request->refusal))
+    else if (!client->wild && !sim_failing && !(request && sim_may_be_refused(request, client->status)))
         sim_fail("client %u: status %d for request %x", client->id, client->status, request ? request->tag : 0);
     if (!coding && !length && client->status != 204)
         sim_fail("client %u: a response without an end (status %d)", client->id, client->status);

@@ -126,7 +126,7 @@ static void check_head(client_t *client, uint32_t at, stream_t *stream, head_t h
         sim_fail("client %u: a handler's response has status %d", client->id, head.status);
     if (head.tagged && !request->untagged && head.tag != request->tag)
         sim_fail("client %u: the response to request %x has tag %x", client->id, request->tag, head.tag);
-    if (!head.tagged && !client->wild && !sim_failing && !(request->refusal && head.status == request->refusal))
+    if (!head.tagged && !client->wild && !sim_failing && !sim_may_be_refused(request, head.status))
         sim_fail("client %u: status %d for request %x", client->id, head.status, request->tag);
     stream->headed = true;
     stream->tagged = head.tagged;

@@ -5,9 +5,9 @@
 
 enum { CROWD_HASTE = 32 };
 
-const char *const sim_route_names[] = {"mem",  "ref",    "defer", "stream", "sized",  "work",   "coro",
-                                       "job",  "files",  "limit", "gate",   "cogate", "handle", "events",
-                                       "echo", "upload", "spool", "live",   "cobody", "early",  "broken"};
+const char *const sim_route_names[] = {"mem",    "ref",   "defer", "stream", "sized",   "work",    "coro",   "job",
+                                       "files",  "limit", "gate",  "cogate", "handle",  "whandle", "events", "echo",
+                                       "upload", "spool", "live",  "cobody", "bhandle", "early",   "broken"};
 static const char *const op_names[] = {"request", "wait",        "pause",       "raw",     "stop reading",
                                        "fin",     "reset",       "await close", "upgrade", "message",
                                        "ping",    "close frame", "settings",    "settle"};
@@ -161,7 +161,7 @@ static void plan_hostile(client_t *client) {
     op_t large = plan_large(r);
     op_t cut = plan_request(client, tiny);
     cut.cut = true;
-    if (cut.route == EARLY) cut.route = ECHO; /* else a part has a response */
+    if (cut.route == EARLY || cut.route == BHANDLE) cut.route = ECHO; /* else a part has a response */
     switch (sim_below(r, 7)) {
         case 0: /* garbage */
             add(client, (op_t){.kind = OP_RAW, .size = sim_log_uniform(r, 5000), .raw = 0});

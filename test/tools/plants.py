@@ -175,9 +175,9 @@ PLANTS = [
     Plant("a handle that is dropped sends no response", "src/exchange/deferred_handle.c",
           "        give_to_loop(deferred, &deferred->abandon);\n", ""),
     Plant("a heartbeat ends a stream of events before those that are on their way", "src/exchange/events.c",
-          "    if (res && !atomic_load(&events->ended)) write_text(events, res, \":\\n\\n\", 3);\n",
+          "    if (res && !atomic_load(&events->ended)) write_comment(events, res);\n",
           "    if (res && atomic_load(&events->closing)) end(res, events);\n"
-          "    if (res && !atomic_load(&events->ended)) write_text(events, res, \":\\n\\n\", 3);\n"),
+          "    if (res && !atomic_load(&events->ended)) write_comment(events, res);\n"),
     Plant("the message of an event does not keep the stream", "src/exchange/events.c",
           "    atomic_fetch_add(&events->count, 1);\n    int status = uvhttp_deferred_run(events->stream, run, user);\n",
           "    int status = uvhttp_deferred_run(events->stream, run, user);\n", memory=True),
