@@ -149,6 +149,7 @@ typedef struct client {
     bool flushing;      /* what is in `out` is no op's */
     bool fin;           /* it has sent one */
     bool notified;      /* ... behind a close_notify, if there is TLS */
+    bool owed_last;     /* what was sent last is a frame that it owed */
     bool blocked;       /* the server's system takes no more */
     bool wild;          /* it has misbehaved: any response may be the last */
     bool owed;          /* ... but not the last one to what it sent before */

@@ -245,13 +245,18 @@ static bool pumps(client_t *client) {
 static bool flush_first(client_t *client) {
     if (client->h2) sim_h2_credit(client);
     bool may_owe = !client->flushing && client->out_at >= client->out_size && !sim_transport_busy(client);
+    if (client->notified) may_owe = false; /* it has said its last */
+    if (client->owed_last && pumps(client) && sim_h2_can_pump(client))
+        may_owe = false; /* bodies go first now and then */
     if (may_owe && client->control_size > 0) {
+        client->owed_last = true;
         sim_transport_out(client, client->control, client->control_size);
         client->control_size = 0;
         client->flushing = true;
         client->blocked = false;
     }
     if (!client->flushing && pumps(client) && sim_h2_pump(client)) {
+        client->owed_last = false;
         client->flushing = true;
         client->blocked = false;
     }
