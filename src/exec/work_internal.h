@@ -113,8 +113,10 @@ struct uvhttp__work {
 /* Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__work_shards_init(uvhttp__work_t *work);
 void uvhttp__work_shards_deinit(uvhttp__work_t *work);
-/* The shard of jobs that this thread gives without a port. */
+/* The shard of jobs that this thread gives without a port: that of a thread of the pool is the one it takes from first.
+ */
 uint32_t uvhttp__work_own_shard(const uvhttp__work_t *work);
+void uvhttp__work_set_own_shard(const uvhttp__work_t *work, uint32_t shard);
 /* Jobs that are linked by `link` are ready, in their shard, which is one for all. From here on they may be gone. */
 void uvhttp__work_push_all(uvhttp__work_t *work, uvhttp__list_t *jobs, uint64_t now_ns);
 void uvhttp__work_push(uvhttp__work_t *work, uvhttp__job_t *job, uint64_t now_ns);

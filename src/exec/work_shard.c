@@ -30,9 +30,14 @@ void uvhttp__work_shards_deinit(uvhttp__work_t *work) {
     uvhttp__free_aligned(work->shards);
 }
 
+static _Thread_local uint32_t number; /* of this thread, modulo the number of shards; 0: it has none yet */
+
+void uvhttp__work_set_own_shard(const uvhttp__work_t *work, uint32_t shard) {
+    number = work->shard_count + shard;
+}
+
 uint32_t uvhttp__work_own_shard(const uvhttp__work_t *work) {
     static _Atomic uint32_t threads;
-    static _Thread_local uint32_t number; /* of this thread; 0: it has none yet */
     while (number == 0) number = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
     return number % work->shard_count;
 }

@@ -171,6 +171,7 @@ static bool wait_idle(uvhttp__work_t *work, uvhttp__work_thread_t *thread, uint6
 
 static void *help(void *arg) {
     uvhttp__work_thread_t *thread = arg;
+    uvhttp__work_set_own_shard(thread->work, thread->home);
     for (;;) {
         uint64_t now_ns = uvhttp__clock_ns();
         uvhttp__job_t *job = uvhttp__work_take(thread->work, thread, now_ns);
