@@ -201,7 +201,7 @@ uvhttp_deferred_on_drain(uvhttp_deferred_t *deferred, void (*on_drain)(uvhttp_re
  * already stops. It is also called when only the connection is to end behind its requests: over HTTP/2 after
  * config.keepalive_requests_max or a uvhttp_response_close, or because the client changed TLS keys and the kernel
  * cannot. The response is available as in uvhttp_deferred_run. Use it to end a response that does not end by itself,
- * such as an event stream: what is still open after config.drain_timeout is cut off. It is not called after the
+ * such as an event stream: a response that is open after config.drain_timeout is cut off. It is not called after the
  * response, nor after the client has disconnected. A second call replaces the function. Returns as uvhttp_deferred_run
  * does; UVHTTP_E_INVALID if `on_stop` is NULL. Any thread. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int
@@ -235,9 +235,9 @@ UVHTTP_EXPORT UVHTTP_ANY_THREAD bool uvhttp_deferred_aborted(const uvhttp_deferr
  */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD uvhttp_request_t *uvhttp_deferred_request(uvhttp_deferred_t *deferred);
 /** Adds or releases a reference. Release each reference exactly once. After the last one none of on_abort, on_drain and
- * on_stop is called: what they use may be freed when release returns, on the loop's thread. On another thread one of
- * them may be running at that moment. A function given to uvhttp_deferred_run or uvhttp_deferred_next is still called
- * once. NULL is ignored by release. */
+ * on_stop is called. If it is released on the loop's thread, what they use may be freed as soon as release returns; if
+ * on another thread, one of them may still be running. A function given to uvhttp_deferred_run or uvhttp_deferred_next
+ * is still called once. Release ignores NULL. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_deferred_retain(uvhttp_deferred_t *deferred);
 UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_deferred_release(uvhttp_deferred_t *deferred);
 

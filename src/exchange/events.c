@@ -75,12 +75,12 @@ static void write_text(uvhttp_events_t *events, uvhttp_response_t *res, const ch
     }
 }
 
-/* One for which there is no capacity is left out: what is queued serves the same, and may be of a response before. */
+/* Without capacity the comment is omitted: queued bytes keep the connection busy too, and may belong to an earlier
+ * response. */
 static void write_comment(uvhttp_events_t *events, uvhttp_response_t *res) {
     static const char comment[] = ":\n\n";
     const uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
-    bool fits = exchange->protocol && exchange->outgoing && has_capacity(events, exchange, sizeof comment - 1);
-    if (fits)
+    if (exchange->protocol && exchange->outgoing && has_capacity(events, exchange, sizeof comment - 1))
         write_text(events, res, comment, sizeof comment - 1);
     else
         wait_for_heartbeat(events);

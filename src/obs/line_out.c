@@ -35,7 +35,7 @@ void uvhttp__line_out_use(uvhttp__line_out_t *out, int fd) {
 
 bool uvhttp__line_out_accepts(int fd) {
     struct pollfd wanted = {.fd = fd, .events = POLLOUT};
-    return poll(&wanted, 1, 0) != 0; /* a plain file always does; write(2) says what is wrong */
+    return poll(&wanted, 1, 0) != 0; /* a plain file is always ready; write(2) reports errors */
 }
 
 static uvhttp__line_outcome_t wait_for_reader(const uvhttp__line_out_t *out) {

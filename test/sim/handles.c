@@ -174,8 +174,10 @@ static void start(handle_t *handle, actor_t *actor, bool on_loop) {
     actor->handle = handle;
     if (sim_one_in(&handle->random, 2) && uvhttp_work(sim_server, on_job, on_job_done, actor) == UVHTTP_OK) return;
     actor->waits = on_loop;
-    if (!on_loop) act(actor, false);
-    if (on_loop) (void)uvhttp_timer_start(&actor->timer, sim_below(&handle->random, handle->ms + 1), on_timer, actor);
+    if (!on_loop)
+        act(actor, false);
+    else
+        (void)uvhttp_timer_start(&actor->timer, sim_below(&handle->random, handle->ms + 1), on_timer, actor);
 }
 
 static void share(handle_t *handle, bool on_loop) {
