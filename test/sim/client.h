@@ -70,6 +70,7 @@ typedef struct op {
     bool cut; /* only a part of it is sent */
     bool topic;
     uint8_t raw, file, frames;
+    uint8_t accepts; /* codings: 1: gzip, 2: br, 3: both, and the former rather */
 } op_t;
 
 /* What has come of a stream of events: a part of a line, and how many of each sender. */
@@ -90,6 +91,9 @@ typedef struct request {
     uint16_t refusal; /* a status that it may get instead: of a limiter, or when no thread is free; 0: none */
     bool upgrade, untagged, may_break, events;
     bool may_be_503; /* whatever `refusal` is */
+    uint8_t accepts; /* as in op_t */
+    bool is_coded;   /* in one of these, if there is one */
+    struct sim_decoder *decoder;
 } request_t;
 
 static inline bool sim_may_be_refused(const request_t *request, int status) {
@@ -272,6 +276,27 @@ bool sim_ws_quiet(const client_t *client);
 void sim_events_take(const client_t *client, request_t *request, const char *data, size_t size);
 void sim_events_ended(const client_t *client, const request_t *request);
 bool sim_events_are_dropped(const request_t *request);
+
+/* --- bodies.c --- */
+
+/* Checks bytes of the body, `at` of which have come before; returns how many these are without the coding. */
+uint64_t sim_body_take(const client_t *client, request_t *request, uint64_t at, const char *data, size_t size);
+/* The response is complete, and so many bytes have come. */
+void sim_body_ended(const client_t *client, request_t *request, uint64_t at);
+/* There will be no more of it. */
+void sim_body_cut(const client_t *client, const request_t *request, uint64_t at);
+
+/* --- coding.c --- */
+
+/* Accept-Encoding, or NULL. */
+const char *sim_coding_accept(const op_t *op);
+void sim_coding_of(request_t *request, const op_t *op);
+/* The head of a handler's response has come; "": it names no coding. varies: Vary names Accept-Encoding. */
+void sim_coding_begin(const client_t *client, request_t *request, int status, const char *coding, bool varies);
+void sim_coding_free(request_t *request);
+/* Returns what it makes of the data, which it moves on; less than the capacity: it needs more. */
+size_t sim_decode(struct sim_decoder *decoder, const char **data, size_t *size, char *out, size_t capacity, bool *good);
+bool sim_decoded_all(const struct sim_decoder *decoder);
 
 /* --- clients.c --- */
 

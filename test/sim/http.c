@@ -46,6 +46,7 @@ static size_t put_head(const client_t *client, char *out, const op_t *op, uint32
     }
     if (op->wait_ms) at += (size_t)sprintf(out + at, "X-Wait: %u\r\n", op->wait_ms);
     if (op->expect) at += put_text(out + at, "Expect: 100-continue\r\n");
+    if (op->accepts) at += (size_t)sprintf(out + at, "Accept-Encoding: %s\r\n", sim_coding_accept(op));
     if (op->close) at += put_text(out + at, "Connection: close\r\n");
     if (op->route >= ECHO && op->chunked) at += put_text(out + at, "Transfer-Encoding: chunked\r\n");
     if (op->route >= ECHO && !op->chunked) at += (size_t)sprintf(out + at, "Content-Length: %u\r\n", op->body);
@@ -57,21 +58,23 @@ request_t sim_http_request_of(const op_t *op, uint32_t tag) {
     bool asks = op->route == GATE || op->route == COGATE, broken = asks && SIM_ORIGIN_PORT(tag) != SIM_ORIGIN_WHOLE;
     bool handle = op->route == HANDLE || op->route == WHANDLE || op->route == BHANDLE;
     bool may_wait = op->route == LIVE || (on_thread && !sim_threads_are_patient);
-    return (request_t){.tag = file ? SIM_FILE_TAG(op->file) : tag,
-                       .size = op->size,
-                       .from = file ? op->from : 0,
-                       .status = file && op->ranged ? 206 : 200, /* of the handler */
-                       .head = op->head,
-                       .refusal = op->route == LIMIT                             ? 429
-                                  : broken                                       ? 502
-                                  : may_wait                                     ? 503
-                                  : handle                                       ? 500
-                                  : op->route == JOB && !sim_threads_are_patient ? 500
-                                                                                 : 0,
-                       .may_break = op->route == BROKEN,
-                       .events = op->route == EVENTS,
-                       .may_be_503 = op->route == WHANDLE && !sim_threads_are_patient,
-                       .untagged = file};
+    request_t request = {.tag = file ? SIM_FILE_TAG(op->file) : tag,
+                         .size = op->size,
+                         .from = file ? op->from : 0,
+                         .status = file && op->ranged ? 206 : 200, /* of the handler */
+                         .head = op->head,
+                         .refusal = op->route == LIMIT                             ? 429
+                                    : broken                                       ? 502
+                                    : may_wait                                     ? 503
+                                    : handle                                       ? 500
+                                    : op->route == JOB && !sim_threads_are_patient ? 500
+                                                                                   : 0,
+                         .may_break = op->route == BROKEN,
+                         .events = op->route == EVENTS,
+                         .may_be_503 = op->route == WHANDLE && !sim_threads_are_patient,
+                         .untagged = file};
+    sim_coding_of(&request, op);
+    return request;
 }
 
 void sim_http_request(client_t *client, const op_t *op) {
@@ -154,8 +157,9 @@ static const char *field(const client_t *client, const char *name) {
 }
 
 static void response_ended(client_t *client) {
-    const request_t *request = expected(client);
+    request_t *request = expected(client);
     sim_trace("response", client->id, (uint64_t)client->status);
+    if (client->tagged) sim_body_ended(client, request, client->at_body);
     if (client->tagged && !request->untagged) sim_access_log_expect(request->tag, client->status);
     client->responded += client->tagged || client->responded < client->asked;
     client->head_size = 0;
@@ -178,19 +182,34 @@ static bool upgraded(client_t *client, const request_t *request) {
     return true;
 }
 
-static void check_tagged(const client_t *client, const request_t *request, const char *tag, bool sized) {
+/* Content-Encoding as a text of its own; "": there is none. */
+static const char *coding_of(const client_t *client) {
+    static char text[16];
+    const char *value = field(client, "Content-Encoding");
+    snprintf(text, sizeof text, "%.*s", value ? (int)strcspn(value, "\r") : 0, value ? value : "");
+    return text;
+}
+
+static bool varies(const client_t *client) {
+    const char *value = field(client, "Vary");
+    return value && memmem(value, strcspn(value, "\r"), "Accept-Encoding", 15);
+}
+
+static void check_tagged(const client_t *client, request_t *request, const char *tag, bool sized) {
     if (!request) sim_fail("client %u: a response that nobody has asked for, tag %.8s", client->id, tag);
     if (client->status != request->status)
         sim_fail("client %u: a handler's response has status %d", client->id, client->status);
     if (!request->untagged && strtoul(tag, NULL, 16) != request->tag)
         sim_fail("client %u: the response to request %x has tag %.8s", client->id, request->tag, tag);
-    if (sized && client->left != request->size)
+    const char *coding = coding_of(client);
+    sim_coding_begin(client, request, client->status, coding, varies(client));
+    if (sized && (*coding ? client->left >= request->size : client->left != request->size))
         sim_fail("client %u: %llu bytes announced, %u asked for", client->id, (unsigned long long)client->left,
                  request->size);
 }
 
 static void head_ended(client_t *client) {
-    const request_t *request = expected(client);
+    request_t *request = expected(client);
     if (sscanf(client->head, "HTTP/1.1 %d ", &client->status) != 1)
         sim_fail("client %u: this is no response: %.60s", client->id, client->head);
     bool interim = client->status == 100 || client->status == 103;
@@ -204,7 +223,7 @@ static void head_ended(client_t *client) {
     client->tagged = tag != NULL;
     client->chunked = coding != NULL;
     client->left = length ? strtoull(length, NULL, 10) : 0;
-    client->at_body = request ? request->from : 0;
+    client->at_body = 0;
     if (coding && length) sim_fail("client %u: Content-Length and Transfer-Encoding", client->id);
     if (client->closes) sim_fail("client %u: a response behind the last one", client->id);
     if (tag)
@@ -231,27 +250,8 @@ static bool ends_with(const client_t *client, const char *end) {
 }
 
 static void check_body(client_t *client, const char *data, size_t size) {
-    request_t *request = expected(client);
-    if (client->tagged && request->events) {
-        sim_events_take(client, request, data, size);
-    } else if (client->tagged) {
-        size_t wrong = sim_mismatch(data, request->tag, client->at_body, size);
-        if (wrong < size)
-            sim_fail("client %u: byte %llu of the response to %x is wrong", client->id,
-                     (unsigned long long)(client->at_body + wrong), request->tag);
-    }
-    client->at_body += size;
+    client->at_body += client->tagged ? sim_body_take(client, expected(client), client->at_body, data, size) : size;
     client->left -= size;
-}
-
-static void chunks_ended(client_t *client) {
-    const request_t *request = expected(client);
-    if (client->tagged && request->events)
-        sim_events_ended(client, request);
-    else if (client->tagged && client->at_body != request->size)
-        sim_fail("client %u: the response to %x has %llu bytes instead of %u", client->id, request->tag,
-                 (unsigned long long)client->at_body, request->size);
-    response_ended(client);
 }
 
 static void take_byte(client_t *client, char byte) {
@@ -274,7 +274,7 @@ static void take_byte(client_t *client, char byte) {
             break;
         case TRAILER:
             if (!ends_with(client, "\r\n")) break;
-            if (client->head_size == 2) chunks_ended(client);
+            if (client->head_size == 2) response_ended(client);
             client->head_size = 0;
             break;
         default: break;

@@ -66,15 +66,10 @@ static void note_error(struct sim_h2 *h2, uint32_t id, uint32_t error) {
 }
 
 static void stream_ended(client_t *client, uint32_t at) {
-    const request_t *request = &client->requests[at];
+    request_t *request = &client->requests[at];
     stream_t *stream = &client->h2->streams[at];
-    uint32_t size = request->head ? 0 : request->size;
     sim_trace("response", client->id, (uint64_t)stream->status);
-    if (stream->tagged && request->events)
-        sim_events_ended(client, request);
-    else if (stream->tagged && stream->at != size)
-        sim_fail("client %u: the response to %x has %llu bytes instead of %u", client->id, request->tag,
-                 (unsigned long long)stream->at, size);
+    if (stream->tagged) sim_body_ended(client, request, stream->at);
     if (stream->tagged && !request->untagged) sim_access_log_expect(request->tag, stream->status);
     stream->done = true;
     sim_h2_responded(client);
@@ -92,9 +87,14 @@ static stream_t *stream_of(client_t *client, uint32_t id) {
 
 typedef struct head {
     int status;
-    bool tagged;
+    bool tagged, varies;
     uint32_t tag;
+    char coding[16];
 } head_t;
+
+static bool is_named(const uvhttp__hpack_field_t *field, const char *name) {
+    return field->name_size == strlen(name) && memcmp(field->text, name, field->name_size) == 0;
+}
 
 static head_t read_block(client_t *client, const char *block, size_t size) {
     static char scratch[LIST_MAX + UVHTTP__HPACK_TABLE_SIZE_MAX + UVHTTP__HPACK_SLACK];
@@ -106,7 +106,9 @@ static head_t read_block(client_t *client, const char *block, size_t size) {
         char value[32] = "";
         memcpy(value, field.text + field.name_size, field.value_size < 31 ? field.value_size : 31);
         if (field.name == UVHTTP__HPACK_STATUS) head.status = atoi(value);
-        if (field.name_size != 5 || memcmp(field.text, "x-tag", 5) != 0) continue;
+        if (is_named(&field, "content-encoding")) snprintf(head.coding, sizeof head.coding, "%.15s", value);
+        if (is_named(&field, "vary")) head.varies = strstr(value, "Accept-Encoding") != NULL;
+        if (!is_named(&field, "x-tag")) continue;
         head.tagged = true;
         head.tag = (uint32_t)strtoul(value, NULL, 16);
     }
@@ -118,7 +120,7 @@ static head_t read_block(client_t *client, const char *block, size_t size) {
 }
 
 static void check_head(client_t *client, uint32_t at, stream_t *stream, head_t head) {
-    const request_t *request = &client->requests[at];
+    request_t *request = &client->requests[at];
     if (stream->headed) sim_fail("client %u: a second head for request %x", client->id, request->tag);
     if (request->untagged && head.status == request->status) head.tagged = true;
     if (sim_failing && head.status >= 300) head.tagged = false;
@@ -128,6 +130,7 @@ static void check_head(client_t *client, uint32_t at, stream_t *stream, head_t h
         sim_fail("client %u: the response to request %x has tag %x", client->id, request->tag, head.tag);
     if (!head.tagged && !client->wild && !sim_failing && !sim_may_be_refused(request, head.status))
         sim_fail("client %u: status %d for request %x", client->id, head.status, request->tag);
+    if (head.tagged) sim_coding_begin(client, request, head.status, head.coding, head.varies);
     stream->headed = true;
     stream->tagged = head.tagged;
     stream->status = head.status;
@@ -149,13 +152,7 @@ static void take_data(client_t *client, uint32_t id, unsigned flags, const char 
     if (!stream) return;
     request_t *request = &client->requests[id / 2];
     if (!stream->headed) sim_fail("client %u: a body without a head for %x", client->id, request->tag);
-    bool is_tagged = stream->tagged && !request->events;
-    if (stream->tagged && request->events) sim_events_take(client, request, payload, size);
-    size_t wrong = is_tagged ? sim_mismatch(payload, request->tag, request->from + stream->at, size) : size;
-    if (wrong < size)
-        sim_fail("client %u: byte %llu of the response to %x is wrong", client->id,
-                 (unsigned long long)(stream->at + wrong), request->tag);
-    stream->at += size;
+    stream->at += stream->tagged ? sim_body_take(client, request, stream->at, payload, size) : size;
     if (flags & UVHTTP__HTTP2_FLAG_END_STREAM) stream_ended(client, id / 2);
 }
 
@@ -165,6 +162,7 @@ static void take_reset(client_t *client, uint32_t id, uint32_t error) {
     note_error(client->h2, id, error);
     if (stream) stream->ended = true;
     if (!stream || stream->done) return;
+    sim_body_cut(client, &client->requests[id / 2], stream->at);
     if (!client->wild && !sim_failing && !client->requests[id / 2].may_break &&
         !sim_events_are_dropped(&client->requests[id / 2]))
         sim_fail("client %u: request %x was reset: %s", client->id, client->requests[id / 2].tag,

@@ -88,6 +88,7 @@ static size_t put_block(const client_t *client, char *block, const op_t *op, uin
     }
     if (op->wait_ms) put_number_field(&end, "x-wait", op->wait_ms);
     if (op->expect) put_field(&end, "expect", "100-continue");
+    if (op->accepts) put_field(&end, "accept-encoding", sim_coding_accept(op));
     if (op->route >= ECHO && !op->chunked) put_number_field(&end, "content-length", body);
     return (size_t)(end - block);
 }

@@ -30,7 +30,7 @@ static void plan_file(sim_random_t *r, op_t *op, bool slow) {
 
 static op_t plan_request(client_t *client, bool slow) {
     sim_random_t *r = &client->plan;
-    uint32_t size_max = slow ? 8000 : sim_one_in(r, 20) ? 300000 : 30000;
+    uint32_t size_max = slow ? 8000 : sim_one_in(r, sim_compresses ? 5 : 20) ? 300000 : 30000;
     op_t op = {.kind = OP_REQUEST, .route = (route_t)sim_below(r, client->h2 ? ROUTES : BROKEN)};
     op.size = sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max);
     op.body = op.route >= ECHO ? (sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max)) : 0;
@@ -41,6 +41,7 @@ static op_t plan_request(client_t *client, bool slow) {
     op.chunked = op.route >= ECHO && sim_one_in(r, 2);
     op.close = sim_one_in(r, 20);
     op.expect = op.body > 0 && sim_one_in(r, 6);
+    op.accepts = sim_compresses ? (uint8_t)sim_below(r, 4) : 0;
     if (op.route == FILES) plan_file(r, &op, slow);
     return op;
 }
@@ -124,7 +125,9 @@ static void plan_http2(client_t *client, bool slow) {
 /* More than a server may keep for a client that does not read. */
 static op_t plan_large(sim_random_t *r) {
     static const route_t routes[] = {STREAM, REF, WORK, CORO};
-    return (op_t){.kind = OP_REQUEST, .route = routes[sim_below(r, 4)], .size = 400000};
+    op_t op = {.kind = OP_REQUEST, .route = routes[sim_below(r, 4)], .size = sim_compresses ? 1500000 : 400000};
+    op.accepts = sim_compresses ? (uint8_t)sim_below(r, 4) : 0;
+    return op;
 }
 
 static void plan_hostile_http2(client_t *client) {

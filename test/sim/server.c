@@ -21,6 +21,9 @@ static uint32_t crowd_places; /* max_connections for it */
 /* What handlers hold: each has to come back. */
 static atomic_uint references, handlers_open;
 
+enum { PIECE_MAX = 20000 };
+static uint32_t piece_max; /* of streamed responses */
+
 static uvhttp_middleware_t access_log; /* .run is NULL: there is none */
 static bool access_log_complete;
 static uint64_t access_log_dropped;
@@ -55,6 +58,7 @@ static void set_tag(uvhttp_response_t *res, uint32_t tag) {
     char text[16];
     snprintf(text, sizeof text, "%x", tag);
     if (uvhttp_response_header(res, "X-Tag", text) != UVHTTP_OK) uvhttp_response_close(res);
+    if (sim_compresses) (void)uvhttp_response_header(res, "Content-Type", "text/plain");
 }
 
 /* Without memory: whatever the library makes of a handler that does not respond. */
@@ -140,6 +144,7 @@ static void respond_deferred(call_t *call) {
     snprintf(tag, sizeof tag, "%x", call->tag);
     references++;
     int status = uvhttp_deferred_header(call->deferred, "X-Tag", tag);
+    if (sim_compresses) (void)uvhttp_deferred_header(call->deferred, "Content-Type", "text/plain");
     if (status == UVHTTP_OK)
         (void)uvhttp_deferred_send_ref(call->deferred, 200, NULL, body, call->size, release, body);
     else
@@ -183,14 +188,15 @@ static void on_early(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
         on_mem(req, res, user);
 }
 
-static void begin_broken(uvhttp_response_t *res, void *user) {
+static void write_part(uvhttp_response_t *res, const call_t *call, uint64_t size) {
     char part[4];
-    if (!res) return; /* and the call is gone */
-    const call_t *call = user;
     set_tag(res, call->tag);
     sim_fill(part, call->tag, 0, sizeof part);
-    if (uvhttp_response_begin(res, 200, NULL, UVHTTP_SIZE_UNKNOWN) == UVHTTP_OK)
-        (void)uvhttp_response_write(res, part, sizeof part);
+    if (uvhttp_response_begin(res, 200, NULL, size) == UVHTTP_OK) (void)uvhttp_response_write(res, part, sizeof part);
+}
+
+static void begin_broken(uvhttp_response_t *res, void *user) {
+    if (res) write_part(res, user, UVHTTP_SIZE_UNKNOWN); /* else the call is gone */
 }
 
 static void on_broken_timer(uvhttp_timer_t *timer, void *user) {
@@ -198,9 +204,15 @@ static void on_broken_timer(uvhttp_timer_t *timer, void *user) {
     call_end(user);
 }
 
-/* Begins a response, and lets it down. */
+/* Begins a response, and lets it down, or ends it before its size. */
 static void on_broken(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
+    call_t shorter = read_call(req);
+    if (shorter.size % 2) {
+        write_part(res, &shorter, 5 + shorter.size);
+        (void)uvhttp_response_end(res);
+        return;
+    }
     call_t *call = call_new(req);
     if (!call_defer(call, res)) return;
     (void)uvhttp_deferred_run(call->deferred, begin_broken, call);
@@ -239,8 +251,8 @@ static void on_stream_done(uvhttp_response_t *res, int status, void *user) {
 static void write_on(uvhttp_response_t *res, void *user) {
     call_t *call = user;
     while (call->done < call->size) {
-        char piece[5000];
-        uint32_t size = 1 + (call->tag * 31 + call->done) % (uint32_t)sizeof piece;
+        char piece[PIECE_MAX];
+        uint32_t size = 1 + (call->tag * 31 + call->done) % piece_max;
         if (size > call->size - call->done) size = call->size - call->done;
         sim_fill(piece, call->tag, call->done, size);
         int status = uvhttp_response_write(res, piece, size);
@@ -550,6 +562,7 @@ void sim_server_plan(uint64_t seed) {
     sim_h2_stream_window = wide ? 1 << 18 : 16384 + sim_below(&random, 16384);
     if (sim_h2_stream_window > sim_h2_connection_window / 4) sim_h2_stream_window = sim_h2_connection_window / 4;
     plan_crowd(seed);
+    sim_coding_reset(seed);
     sim_collector_reset(seed);
     sim_access_log_reset();
     sim_random_t of_log = sim_random_of(seed, 0x92);
@@ -582,6 +595,7 @@ static void make_config(uint64_t seed, uvhttp_server_config_t *config) {
     config->read_buffer_count = sim_one_in(&random, 3) ? 8 : 64;
     config->write_buffer_size = sim_one_in(&random, 3) ? 1024 : 16384;
     config->write_queue_max = sim_one_in(&random, 3) ? 8192 : 65536;
+    piece_max = sim_compresses && config->write_queue_max > PIECE_MAX ? PIECE_MAX : PIECE_MAX / 4;
     config->iteration_requests_max = sim_one_in(&random, 3) ? 1 : 128;
     sim_half_close = config->half_close = sim_one_in(&random, 3);
     config->connection_timeout = SIM_HEAD_TIMEOUT_S;
@@ -660,6 +674,7 @@ uvhttp_server_t *sim_server_new(uint64_t seed) {
                                            .ring_size = 65536});
         if (uvhttp_use(server, access_log) != UVHTTP_OK) access_log.run = NULL;
     }
+    (void)sim_coding_add(server);
     uvhttp_use(server, (uvhttp_middleware_t){.run = wait_first});
     add_routes(server, (uint32_t)config.io_threads);
     return server;

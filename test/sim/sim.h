@@ -39,12 +39,15 @@ extern bool sim_verbose;
 /* Ends the process: prints the seed and what is wrong. */
 _Noreturn void sim_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+#define SIM_FILE_BIT 0x20000000u /* of tags of files, which outlive a run */
+extern uint64_t sim_mask;        /* of what is no file: bits that are not 0. coding.c */
+
 /* Bytes 8 * index to 8 * index + 7 of the body `tag`, the first one lowest: every byte says whose it is. */
 static inline uint64_t sim_word(uint32_t tag, uint64_t index) {
     uint64_t x = ((uint64_t)tag << 32 ^ index) * UINT64_C(0x9E3779B97F4A7C15);
     x ^= x >> 29;
     x *= UINT64_C(0xBF58476D1CE4E5B9);
-    return x;
+    return tag & SIM_FILE_BIT ? x : x & sim_mask;
 }
 static inline unsigned char sim_byte(uint32_t tag, uint64_t offset) {
     return (unsigned char)(sim_word(tag, offset >> 3) >> (offset & 7) * 8);
@@ -147,7 +150,7 @@ bool sim_may_misbehave(uint32_t client);
 
 #define SIM_FILES 8
 extern const uint32_t sim_file_sizes[SIM_FILES];
-#define SIM_FILE_TAG(file) (0x20000000u + (file)) /* no request's */
+#define SIM_FILE_TAG(file) (SIM_FILE_BIT + (file)) /* no request's */
 void sim_files_init(void);
 void sim_files_reset(uint64_t seed);
 void sim_files_end(void);
@@ -253,6 +256,13 @@ void sim_actors_free(void);
 sim_actor_t *sim_origin_new(sim_conn_t *conn, uint16_t port, uint64_t seed, uint32_t number);
 void sim_gateway_add(struct uvhttp_server *server);
 void sim_gateway_check_end(void);
+
+/* --- coding.c: responses that are compressed --- */
+
+extern bool sim_compresses;
+void sim_coding_reset(uint64_t seed);
+/* Returns as uvhttp_use. */
+int sim_coding_add(struct uvhttp_server *server);
 
 /* --- handles.c --- */
 

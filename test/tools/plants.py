@@ -259,4 +259,17 @@ PLANTS = [
           "    if (take_round(writer) == NOTHING && !atomic_load(&log->stopping)", "    if (!atomic_load(&log->stopping)"),
     Plant("the file of an access log that is rotated stays open", "src/middleware/access_log_writer.c",
           "    if (writer->log->fd >= 0) close(writer->log->fd);\n", ""),
+    # --- compression ---
+    Plant("a response that is cut off has the end of its coding", "src/middleware/compression.c",
+          "    if (!self->encoder || uvhttp__response_is(res, UVHTTP__RESPONSE_MISSIZED)) return 0;", "    if (!self->encoder) return 0;"),
+    Plant("pieces that are compressed are queued without a limit", "src/middleware/compression.c",
+          "    int status = res->sink->capacity(res, size); /* bytes that the encoder has consumed cannot be returned */",
+          "    int status = UVHTTP_OK;"),
+    Plant("an encoder is returned with what the last response has left in it", "src/middleware/encoder.c",
+          "    (void)deflateReset(&encoder->stream);\n", ""),
+    Plant("bytes that do not fit a buffer of the encoder's come with the next write", "src/middleware/encoder.c",
+          "while (status == UVHTTP_OK && stream->avail_out == 0);", "while (status == UVHTTP_OK && stream->avail_out == 1);"),
+    Plant("the encoder of a response that is aborted stays open", "src/middleware/compression.c",
+          "    (void)res, (void)status;\n    uvhttp__encoder_close(user);",
+          "    (void)res;\n    if (status == UVHTTP_OK) uvhttp__encoder_close(user);"),
 ]
