@@ -26,6 +26,7 @@ typedef enum route {
     JOB,
     FILES,
     LIMIT, /* 200, or 429 */
+    QUOTA, /* the same, as Redis decides */
     GATE,  /* asks another server */
     COGATE,
     HANDLE,  /* 200, or nobody responds */
@@ -97,7 +98,7 @@ typedef struct request {
 } request_t;
 
 static inline bool sim_may_be_refused(const request_t *request, int status) {
-    return status != 0 && (status == request->refusal || (request->may_be_503 && status == 503));
+    return (request->refusal && status == request->refusal) || (request->may_be_503 && status == 503);
 }
 
 typedef enum parser_state { HEAD, BODY, CHUNK_SIZE, CHUNK_DATA, CHUNK_END, TRAILER, FRAMES } parser_state_t;

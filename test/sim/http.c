@@ -64,6 +64,7 @@ request_t sim_http_request_of(const op_t *op, uint32_t tag) {
                          .status = file && op->ranged ? 206 : 200, /* of the handler */
                          .head = op->head,
                          .refusal = op->route == LIMIT                             ? 429
+                                    : op->route == QUOTA                           ? sim_redis_refusal(tag)
                                     : broken                                       ? 502
                                     : may_wait                                     ? 503
                                     : handle                                       ? 500
@@ -71,7 +72,8 @@ request_t sim_http_request_of(const op_t *op, uint32_t tag) {
                                                                                    : 0,
                          .may_break = op->route == BROKEN,
                          .events = op->route == EVENTS,
-                         .may_be_503 = op->route == WHANDLE && !sim_threads_are_patient,
+                         .may_be_503 = (op->route == WHANDLE && !sim_threads_are_patient) ||
+                                       (op->route == QUOTA && sim_redis_may_fail()),
                          .untagged = file};
     sim_coding_of(&request, op);
     return request;

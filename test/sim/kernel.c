@@ -654,11 +654,16 @@ ssize_t __wrap_read(int fd, void *data, size_t size) {
     return sizeof it->number;
 }
 
+short sim_polled(const struct pollfd *fd) {
+    return fd->fd < 0 ? 0 : (short)(sim_events(fd->fd) & (uint32_t)(fd->events | POLLERR | POLLHUP));
+}
+
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms) {
     int ready = 0;
-    if (timeout_ms > 0) sim_wait_time(sim_now_ns + (uint64_t)timeout_ms * SIM_MS);
+    if (timeout_ms != 0)
+        sim_wait_poll(fds, count, timeout_ms < 0 ? SIM_NEVER : sim_now_ns + (uint64_t)timeout_ms * SIM_MS);
     for (nfds_t i = 0; i < count; i++) {
-        fds[i].revents = (short)(sim_events(fds[i].fd) & (uint32_t)(fds[i].events | POLLERR | POLLHUP));
+        fds[i].revents = sim_polled(&fds[i]);
         ready += fds[i].revents != 0;
     }
     return ready;
@@ -678,7 +683,7 @@ int __wrap_socketpair(int domain, int type, int protocol, int *pair) {
 static int connect_origin(int fd, uint16_t port) {
     descriptor_t *it = sim_find(fd, "connect");
     if (it->kind != SOCKET) sim_fail("connect of descriptor %d", fd);
-    bool refuses = port == SIM_ORIGIN_REFUSES;
+    bool refuses = port == SIM_ORIGIN_REFUSES || (port == SIM_REDIS && sim_redis_is_away());
     if (refuses && sim_one_in(&sim_kernel_random, 2)) {
         errno = ECONNREFUSED;
         return -1;
@@ -694,6 +699,7 @@ static int connect_origin(int fd, uint16_t port) {
         conn->error = ECONNREFUSED;
     } else {
         conn->arg = port == SIM_COLLECTOR ? sim_collector_new(conn, kernel_seed, number)
+                    : port == SIM_REDIS   ? sim_redis_new(conn, kernel_seed, number)
                                           : sim_origin_new(conn, port, kernel_seed, number);
         if (sim_one_in(&sim_kernel_random, 2)) return 0;
     }

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -16,14 +17,26 @@
 
 enum { THREADS_MAX = 128, STEPS_MAX = 2000000, CROWD_STEPS_MAX = 20000000, HOURS_MAX = 4 };
 
-typedef enum state { UNUSED, READY, WAITS_FD, WAITS_COND, WAITS_MUTEX, WAITS_JOIN, WAITS_TIME, ENDED } state_t;
+typedef enum state {
+    UNUSED,
+    READY,
+    WAITS_FD,
+    WAITS_POLL,
+    WAITS_COND,
+    WAITS_MUTEX,
+    WAITS_JOIN,
+    WAITS_TIME,
+    ENDED
+} state_t;
 
 typedef struct thread {
     state_t state;
     uint64_t deadline_ns;
-    const void *object; /* the condition or mutex */
-    int fd;             /* the epoll set or ring */
-    uint32_t joined;    /* WAITS_JOIN: index of the other */
+    const void *object;          /* the condition or mutex */
+    int fd;                      /* the epoll set or ring */
+    const struct pollfd *polled; /* WAITS_POLL */
+    uint64_t polled_count;
+    uint32_t joined; /* WAITS_JOIN: index of the other */
     bool timed_out;
     uint32_t locks; /* held */
     void *(*main)(void *arg);
@@ -72,10 +85,17 @@ uint32_t sim_threads_made(void) {
 
 /* --- choosing --- */
 
+static bool is_polled(const thread_t *thread) {
+    for (uint64_t i = 0; i < thread->polled_count; i++)
+        if (sim_polled(&thread->polled[i])) return true;
+    return false;
+}
+
 static bool can_run(const thread_t *thread) {
     switch (thread->state) {
         case READY: return true;
         case WAITS_FD: return thread->deadline_ns <= sim_now_ns || sim_fd_ready(thread->fd);
+        case WAITS_POLL: return thread->deadline_ns <= sim_now_ns || is_polled(thread);
         case WAITS_COND:
         case WAITS_TIME: return thread->deadline_ns <= sim_now_ns;
         case WAITS_JOIN: return threads[thread->joined].state == ENDED;
@@ -83,7 +103,8 @@ static bool can_run(const thread_t *thread) {
     }
 }
 
-static const char *const state_names[] = {"unused", "ready", "events", "condition", "mutex", "join", "time", "ended"};
+static const char *const state_names[] = {"unused", "ready", "events", "poll", "condition",
+                                          "mutex",  "join",  "time",   "ended"};
 
 _Noreturn static void fail_hung(void) {
     char text[1024];
@@ -100,8 +121,8 @@ static void advance_clock(void) {
     if (kernel < next) next = kernel;
     for (uint32_t i = 0; i < thread_count; i++) {
         state_t state = threads[i].state;
-        if ((state == WAITS_FD || state == WAITS_COND || state == WAITS_TIME) && threads[i].deadline_ns < next)
-            next = threads[i].deadline_ns;
+        bool waits = state == WAITS_FD || state == WAITS_POLL || state == WAITS_COND || state == WAITS_TIME;
+        if (waits && threads[i].deadline_ns < next) next = threads[i].deadline_ns;
     }
     if (next == SIM_NEVER) fail_hung();
     sim_kernel_check_idle(next);
@@ -164,6 +185,12 @@ void sim_yield(void) {
 void sim_wait_fd(int fd, uint64_t deadline_ns) {
     threads[running].fd = fd;
     wait_as(WAITS_FD, NULL, deadline_ns);
+}
+
+void sim_wait_poll(const struct pollfd *fds, uint64_t count, uint64_t deadline_ns) {
+    threads[running].polled = fds;
+    threads[running].polled_count = count;
+    wait_as(WAITS_POLL, NULL, deadline_ns);
 }
 
 /* --- threads --- */

@@ -563,6 +563,7 @@ void sim_server_plan(uint64_t seed) {
     if (sim_h2_stream_window > sim_h2_connection_window / 4) sim_h2_stream_window = sim_h2_connection_window / 4;
     plan_crowd(seed);
     sim_coding_reset(seed);
+    sim_redis_reset(seed);
     sim_collector_reset(seed);
     sim_access_log_reset();
     sim_random_t of_log = sim_random_of(seed, 0x92);
@@ -605,6 +606,7 @@ static void make_config(uint64_t seed, uvhttp_server_config_t *config) {
     config->drain_timeout = SIM_DRAIN_S;
     config->http2_connection_window = sim_h2_connection_window;
     config->http2_stream_window = sim_h2_stream_window < 16384 ? 16384 : sim_h2_stream_window;
+    if (sim_compresses) config->http2_connection_memory_max = 16 << 20; /* for responses that are large */
     config->spool_memory = sim_one_in(&random, 2) ? 4096 : 65536;
     config->worker_threads = 1 + sim_below(&random, 6);
     config->worker_idle_timeout = 2;
@@ -624,6 +626,7 @@ static void add_routes(uvhttp_server_t *server, uint32_t loop_count) {
     static bool known_size = true;
     uvhttp_get(server, "/mem/:tag/:size/:ms", on_mem, NULL);
     (void)sim_limiter_add(server, on_limit, loop_count);
+    (void)sim_redis_add(server, on_mem);
     uvhttp_get(server, "/ref/:tag/:size/:ms", on_ref, NULL);
     uvhttp_get(server, "/defer/:tag/:size/:ms", on_defer, NULL);
     uvhttp_get(server, "/job/:tag/:size/:ms", on_job, NULL);
@@ -700,6 +703,7 @@ void sim_server_check_end(uvhttp_server_t *server) {
         sim_fail("%llu lines of the access log count as written, and %llu have come", (unsigned long long)stats.lines,
                  (unsigned long long)sim_access_log_lines());
     sim_limiter_check_end();
+    sim_redis_check_end();
     sim_topics_check_end(server);
     sim_gateway_check_end();
     sim_handles_check_end();

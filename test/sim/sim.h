@@ -97,6 +97,9 @@ bool sim_server_has_looked(const sim_conn_t *conn, uint64_t size);
 
 /* The epoll set or the ring has something to tell. */
 bool sim_fd_ready(int fd);
+struct pollfd;
+/* Its events, as poll(2) reports them. */
+short sim_polled(const struct pollfd *fd);
 /* The next moment at which a descriptor becomes ready by itself. */
 uint64_t sim_kernel_next_ns(void);
 /* Nobody can run before next_ns: is a connection waiting for nothing? */
@@ -109,6 +112,7 @@ uint32_t sim_open_descriptors(void);
 void sim_scheduler_reset(uint64_t seed);
 /* The calling thread waits for events of an epoll set, or completions of a ring. */
 void sim_wait_fd(int fd, uint64_t deadline_ns);
+void sim_wait_poll(const struct pollfd *fds, uint64_t count, uint64_t deadline_ns);
 void sim_wait_time(uint64_t deadline_ns);
 /* Another thread, or the world, may go first. */
 void sim_yield(void);
@@ -192,6 +196,8 @@ void sim_log_end(void);
 
 struct uvhttp_server;
 struct uvhttp_request;
+struct uvhttp_response;
+typedef void sim_handler_t(struct uvhttp_request *req, struct uvhttp_response *res, void *user);
 struct uvhttp_server *sim_server_new(uint64_t seed);
 /* A parameter of the path. */
 uint32_t sim_number(const char *data, size_t size, int base); /* of a text of the library: without NUL behind it */
@@ -303,14 +309,26 @@ void sim_topics_check_end(const struct uvhttp_server *server);
 
 /* --- limiter.c: a route whose requests share one bucket --- */
 
-struct uvhttp_request;
-struct uvhttp_response;
 /* `handler` calls sim_limiter_served. Returns as uvhttp_use. */
-int sim_limiter_add(struct uvhttp_server *server,
-                    void (*handler)(struct uvhttp_request *req, struct uvhttp_response *res, void *user),
-                    uint32_t loop_count);
+int sim_limiter_add(struct uvhttp_server *server, sim_handler_t *handler, uint32_t loop_count);
 void sim_limiter_served(void);
 void sim_limiter_check_end(void);
+
+/* --- redis.c: a route whose requests Redis decides about --- */
+
+#define SIM_REDIS 9020u /* port */
+extern const bool sim_has_redis;
+void sim_redis_reset(uint64_t seed);
+/* Returns as uvhttp_use. */
+int sim_redis_add(struct uvhttp_server *server, sim_handler_t *handler);
+sim_actor_t *sim_redis_new(sim_conn_t *conn, uint64_t seed, uint32_t number);
+/* Nobody listens now. */
+bool sim_redis_is_away(void);
+/* The status of this request if it is refused; 0: it is not. */
+int sim_redis_refusal(uint32_t tag);
+/* A request may get 503. */
+bool sim_redis_may_fail(void);
+void sim_redis_check_end(void);
 
 /* --- limits that both sides know --- */
 #define SIM_HEAD_TIMEOUT_S 30u

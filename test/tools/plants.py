@@ -272,4 +272,21 @@ PLANTS = [
     Plant("the encoder of a response that is aborted stays open", "src/middleware/compression.c",
           "    (void)res, (void)status;\n    uvhttp__encoder_close(user);",
           "    (void)res;\n    if (status == UVHTTP_OK) uvhttp__encoder_close(user);"),
+    # --- Redis ---
+    Plant("a late reply of Redis is the next question's", "src/middleware/rate_limit_redis_thread.c",
+          "    for (uvhttp__redis_job_t *job = store->sent.first; job && job->deadline_ns <= now; job = job->next)\n"
+          "        decide(job, UVHTTP_E_TIMEOUT, NULL);",
+          "    while (store->sent.first && store->sent.first->deadline_ns <= now) {\n"
+          "        uvhttp__redis_job_t *job = list_take(&store->sent);\n"
+          "        decide(job, UVHTTP_E_TIMEOUT, NULL);\n        end_job(store, job);\n    }"),
+    Plant("lost wake-up: Redis' thread is not notified of a question", "src/middleware/rate_limit_redis.c",
+          "    if (!uvhttp__mpsc_push(&store->queue, &job->node)) return;",
+          "    if (!uvhttp__mpsc_push(&store->queue, &job->node) || store->pending > 1) return;"),
+    Plant("questions to a Redis that has gone are not decided", "src/middleware/rate_limit_redis_thread.c",
+          "    fail_all(store, &store->sent, UVHTTP_E_ABORTED);\n    fail_all(store, &store->waiting, UVHTTP_E_ABORTED);\n}\n\nstatic void connect_now",
+          "    fail_all(store, &store->waiting, UVHTTP_E_ABORTED);\n}\n\nstatic void connect_now"),
+    Plant("a part of a reply of Redis is forgotten", "src/middleware/rate_limit_redis_thread.c",
+          "    store->input_size = (size_t)(end - at);\n", "    store->input_size = 0;\n"),
+    Plant("the key of a question is a view of its request", "src/middleware/rate_limit.c",
+          "    take->key.data = key ? key : \"\";\n", "", memory=True),
 ]
