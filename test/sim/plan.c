@@ -32,6 +32,7 @@ static op_t plan_request(client_t *client, bool slow) {
     sim_random_t *r = &client->plan;
     uint32_t size_max = slow ? 8000 : sim_one_in(r, sim_compresses ? 5 : 20) ? 300000 : 30000;
     op_t op = {.kind = OP_REQUEST, .route = (route_t)sim_below(r, client->h2 ? ROUTES : BROKEN)};
+    if (sim_redis_is_popular && sim_one_in(r, 2)) op.route = QUOTA;
     if (op.route == QUOTA && !sim_has_redis) op.route = MEM;
     op.size = sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max);
     op.body = op.route >= ECHO ? (sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max)) : 0;

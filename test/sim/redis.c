@@ -4,6 +4,7 @@
 #include <hiredis/hiredis.h>
 #include <hiredis/sds.h>
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,8 @@ static uvhttp_middleware_t limiter; /* .run is NULL: there is none */
 static bool is_good, refuses_on_error;
 static uint32_t timeout_ms, pending_max;
 static uint64_t said_yes, said_no;
+static atomic_uint passed; /* requests that Redis refuses or would have refused */
+bool sim_redis_is_popular;
 static sim_random_t moods;
 
 /* --- decisions --- */
@@ -58,6 +61,7 @@ static uvhttp_flow_t check_passed(uvhttp_request_t *req, uvhttp_response_t *res,
     (void)res, (void)user;
     uint32_t tag = sim_request_number(req, "tag", 16);
     if (is_good && !sim_failing && !allows(tag)) sim_fail("Redis has refused %x, which passes", tag);
+    passed += !allows(tag);
     return UVHTTP_NEXT;
 }
 
@@ -269,6 +273,8 @@ void sim_redis_reset(uint64_t seed) {
     timeout_ms = is_good ? 10000 : sim_log_uniform(&moods, 400);
     pending_max = is_good || sim_one_in(&moods, 2) ? 0 : 1 + sim_below(&moods, 3);
     said_yes = said_no = 0;
+    passed = 0;
+    sim_redis_is_popular = !sim_crowd && sim_one_in(&moods, 8);
 }
 
 int sim_redis_add(uvhttp_server_t *server, uvhttp_handler_cb handler) {
@@ -301,4 +307,7 @@ void sim_redis_check_end(void) {
                  (unsigned long long)stats.refused);
     if (is_good && !sim_failing && stats.store_errors)
         sim_fail("%llu requests are not decided", (unsigned long long)stats.store_errors);
+    if (passed > stats.store_errors)
+        sim_fail("%u requests pass that Redis would refuse, and %llu are not decided", passed,
+                 (unsigned long long)stats.store_errors);
 }

@@ -2,6 +2,7 @@
 #include "sim.h"
 
 const bool sim_has_redis = false;
+bool sim_redis_is_popular;
 
 int sim_redis_refusal(uint32_t tag) {
     (void)tag;

@@ -318,6 +318,7 @@ void sim_limiter_check_end(void);
 
 #define SIM_REDIS 9020u /* port */
 extern const bool sim_has_redis;
+extern bool sim_redis_is_popular; /* every second request goes there */
 void sim_redis_reset(uint64_t seed);
 /* Returns as uvhttp_use. */
 int sim_redis_add(struct uvhttp_server *server, sim_handler_t *handler);
