@@ -133,8 +133,12 @@ typedef struct frames {
     seen_t *seen;        /* of each client, if it has subscribed */
 } frames_t;
 
+/* How a client ends that gets no further than a part of what precedes its first request. */
+typedef enum break_off { GOES_ON, BREAKS_BY_FIN, BREAKS_BY_RESET, BREAKS_BY_SILENCE } break_off_t;
+
 typedef struct client {
     uint32_t id;
+    break_off_t breaks_off;
     sim_random_t random, plan;
     op_t ops[OPS_MAX];
     uint32_t op_count, at;

@@ -376,12 +376,55 @@ static void check_fin(client_t *client) {
     client->moved_ns = sim_now_ns;
 }
 
+/* A part of the PROXY header, of the handshake, or of a request, or nothing at all. */
+static void begin_to_break_off(client_t *client) {
+    client->started = client->wild = true;
+    if (client->out_size == 0) sim_transport_out(client, "GET /mem/", 9);
+    client->out_size = sim_below(&client->random, (uint32_t)client->out_size + 1);
+}
+
+static void break_off(client_t *client) {
+    const bool ends = client->breaks_off != BREAKS_BY_SILENCE;
+    if (client->breaks_off == BREAKS_BY_RESET) {
+        sim_client_reset(client->conn);
+        finish(client);
+        return;
+    }
+    if (ends) sim_client_fin(client->conn);
+    client->deadline_ns = sim_now_ns + (ends ? SIM_BREAK_S : SIM_SILENCE_S) * 1000 * SIM_MS;
+}
+
+/* Instead of the script. */
+static void step_to_break_off(client_t *client) {
+    if (!client->started) begin_to_break_off(client);
+    read_some(client);
+    if (client->done) return;
+    if (client->deadline_ns == SIM_NEVER && client->out_at < client->out_size) {
+        send_some(client);
+        act_at(client, client->blocked && !sim_client_readable(client->conn) ? SIM_NEVER : soon(client));
+        return;
+    }
+    if (client->deadline_ns == SIM_NEVER) break_off(client);
+    if (client->done) return;
+    if (client->deadline_ns <= sim_now_ns) {
+        if (!stopped && !sim_places_are_few)
+            sim_fail("client %u: it has broken off, and the server has not closed", client->id);
+        finish(client);
+        return;
+    }
+    act_at(client, sim_client_readable(client->conn) ? soon(client) : client->deadline_ns);
+}
+
 static void client_step(client_t *client) {
     if (!client->conn) {
         client->conn = sim_connect(client->id, client->transport.port, sim_world_wake, client);
         if (!client->conn && stopped) finish(client);
         if (client->conn) client->flushing = sim_transport_begin(client);
         if (!client->done) act_at(client, client->conn || !sim_crowd ? soon(client) : soon(client) + SYN_AGAIN_NS);
+        return;
+    }
+    if (client->breaks_off) {
+        step_to_break_off(client);
         return;
     }
     if (sim_server_has_closed(client->conn)) client->read_ns = 0; /* who polls hears of it */

@@ -160,6 +160,7 @@ static void plan_hostile_http2(client_t *client) {
 
 static void plan_hostile(client_t *client) {
     sim_random_t *r = &client->plan;
+    if (sim_one_in(r, 8)) client->breaks_off = BREAKS_BY_FIN + sim_below(r, 3);
     bool tiny = client->piece_max <= 40;
     uint32_t before = sim_below(r, 3);
     for (uint32_t i = 0; i < before; i++) add(client, plan_request(client, tiny));

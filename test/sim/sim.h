@@ -338,6 +338,8 @@ void sim_redis_check_end(void);
 #define SIM_BODY_TIMEOUT_S 100u
 #define SIM_WRITE_TIMEOUT_S 120u
 #define SIM_DRAIN_S 600u
+#define SIM_BREAK_S 2u                /* from a FIN in the middle of a handshake or a head to the end */
+#define SIM_SILENCE_S 90u             /* until who sends no request is cut off */
 #define SIM_END_MS 1000u              /* from the last byte to FIN */
 #define SIM_QUEUED_MAX 200000u        /* bytes of a response that are written and not read: queues of both systems */
 #define SIM_CREDIT_S 90u              /* nobody waits for credit longer */

@@ -434,7 +434,7 @@ bool sim_tls_init(void) {
                                           .key_size = sizeof key - 1,
                                           .names = "sim"};
     sim_tls_server = uvhttp_tls_new(&(uvhttp_tls_options_t){
-        .certificates = &own, .certificate_count = 1, .no_tickets = true, .handshake_timeout = 3600});
+        .certificates = &own, .certificate_count = 1, .no_tickets = true, .handshake_timeout = SIM_KEEPALIVE_S});
     return client_context && sim_tls_server;
 }
 

@@ -94,6 +94,11 @@ PLANTS = [
     Plant("a connection is closed before its client has received the end", "src/conn/conn_stream.c",
           "    if (conn->flags & (UVHTTP__CONN_PEER_ENDED | UVHTTP__CONN_EVICTED)) {",
           "    if (conn->flags) {"),
+    Plant("a handshake without a deadline", "src/tls/filter.c",
+          "    uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + made->contexts->settings->handshake_timeout_ms);\n", ""),
+    Plant("a PROXY header that ends in its middle", "src/conn/conn_stream.c",
+          "    if (uvhttp__conn_proxy_has_bytes(conn))\n        refuse(conn, UVHTTP_E_PROXY_MALFORMED);\n    else",
+          "    if (!uvhttp__conn_proxy_has_bytes(conn))"),
     # --- src/protocol ---
     Plant("a queued response is lost if FIN cuts the request behind it", "src/protocol/http1_session.c",
           "        if (!queued)\n            uvhttp__conn_close(conn, UVHTTP_OK);",
