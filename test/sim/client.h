@@ -29,6 +29,8 @@ typedef enum route {
     QUOTA, /* the same, as Redis decides */
     GATE,  /* asks another server */
     COGATE,
+    DIAL, /* the same with a socket of the handler's */
+    CODIAL,
     HANDLE,  /* 200, or nobody responds */
     WHANDLE, /* the same on a worker thread, or 503 */
     EVENTS,

@@ -49,8 +49,8 @@ const char *sim_coding_accept(const op_t *op) {
 
 void sim_coding_of(request_t *request, const op_t *op) {
     static const uint32_t streamed = 1u << STREAM | 1u << SIZED | 1u << WORK | 1u << CORO,
-                          other = 1u << FILES | 1u << GATE | 1u << COGATE | 1u << HANDLE | 1u << WHANDLE |
-                                  1u << BHANDLE | 1u << EVENTS | 1u << BROKEN;
+                          other = 1u << FILES | 1u << GATE | 1u << COGATE | 1u << DIAL | 1u << CODIAL | 1u << HANDLE |
+                                  1u << WHANDLE | 1u << BHANDLE | 1u << EVENTS | 1u << BROKEN;
     request->accepts = op->accepts;
     bool fits = sim_compresses && op->size >= SURE_SIZE && !(other >> op->route & 1);
     request->is_coded = fits && !(streams_are_few && (streamed >> op->route & 1));

@@ -145,6 +145,7 @@ size_t sim_share(sim_random_t *random, size_t size) {
 /* --- events of a descriptor --- */
 
 static uint32_t stream_events(const sim_conn_t *conn) {
+    if (conn->unheard) return 0;
     uint32_t events = 0;
     if (conn->to_server.size > 0 || conn->client_fin) events |= EPOLLIN;
     if (conn->client_fin) events |= EPOLLRDHUP;
@@ -680,11 +681,12 @@ int __wrap_socketpair(int domain, int type, int protocol, int *pair) {
 }
 
 /* Where nobody listens, connect or SO_ERROR says so. */
-static int connect_origin(int fd, uint16_t port) {
+static int connect_origin(int fd, uint32_t ip, uint16_t port) {
     descriptor_t *it = sim_find(fd, "connect");
     if (it->kind != SOCKET) sim_fail("connect of descriptor %d", fd);
-    bool refuses = port == SIM_ORIGIN_REFUSES || (port == SIM_REDIS && sim_redis_is_away());
-    if (refuses && sim_one_in(&sim_kernel_random, 2)) {
+    bool refuses =
+        port == SIM_ORIGIN_REFUSES || ip == SIM_ADDRESS_REFUSES || (port == SIM_REDIS && sim_redis_is_away());
+    if (refuses && ip != SIM_ADDRESS_SILENT && sim_one_in(&sim_kernel_random, 2)) {
         errno = ECONNREFUSED;
         return -1;
     }
@@ -694,7 +696,9 @@ static int connect_origin(int fd, uint16_t port) {
     it->conn = conn;
     conn->fd = fd;
     sim_trace("the server connects", number, port);
-    if (refuses) {
+    if (ip == SIM_ADDRESS_SILENT) {
+        conn->unheard = conn->client_gone = true;
+    } else if (refuses) {
         conn->client_rst = conn->client_gone = true;
         conn->error = ECONNREFUSED;
     } else {
@@ -710,8 +714,10 @@ static int connect_origin(int fd, uint16_t port) {
 /* With AF_UNSPEC: the end of a connection, at once (connect(2)). */
 int __wrap_connect(int fd, const struct sockaddr *address, socklen_t size) {
     (void)size;
-    if (address->sa_family == AF_INET)
-        return connect_origin(fd, ntohs(((const struct sockaddr_in *)(const void *)address)->sin_port));
+    if (address->sa_family == AF_INET) {
+        const struct sockaddr_in *to = (const void *)address;
+        return connect_origin(fd, ntohl(to->sin_addr.s_addr), ntohs(to->sin_port));
+    }
     if (address->sa_family != AF_UNSPEC) sim_fail("connect");
     sim_conn_t *conn = sim_stream_of(fd, "connect");
     conn->linger_zero = true;

@@ -48,6 +48,7 @@ struct sim_conn {
     bool client_fin, client_rst, client_gone;
     bool server_fin, server_rst, server_gone;
     bool linger_zero;
+    bool unheard;               /* its SYN is lost */
     bool accepted, takes_place; /* takes_place: of those of the server */
     bool is_unix;               /* FIN may not wake a receive of the ring either (pitfall 11) */
     bool never_accepted;        /* there were no descriptors for it, and its listener was closed */

@@ -12,6 +12,7 @@ enum { REQUEST_MAX = 2048, HEAD_MAX = 1024 };
 typedef enum behaviour {
     WHOLE,
     UNTIL_CLOSE, /* whole, and its end is the connection's */
+    RAW,         /* the same, without a head */
     CUT,         /* FIN before the end */
     RESET,
     GARBAGE,
@@ -59,6 +60,13 @@ static size_t put_body(origin_t *origin, char *out, uint32_t tag, uint32_t size,
     return at;
 }
 
+static void make_raw(origin_t *origin, uint32_t tag, uint32_t size) {
+    origin->out = malloc((size_t)size + 1);
+    if (!origin->out) abort();
+    sim_fill(origin->out, SIM_ORIGIN_TAG(tag), 0, size);
+    origin->out_size = origin->behaviour == RAW ? size : sim_below(&origin->random, size);
+}
+
 static void make_response(origin_t *origin, uint32_t tag, uint32_t size) {
     bool chunked = origin->behaviour != UNTIL_CLOSE && sim_one_in(&origin->random, 2);
     origin->out = malloc(HEAD_MAX + (size_t)size * 10);
@@ -80,14 +88,20 @@ static void make_response(origin_t *origin, uint32_t tag, uint32_t size) {
 static void respond(origin_t *origin) {
     static const behaviour_t whole[] = {WHOLE, WHOLE, UNTIL_CLOSE}, broken[] = {CUT, RESET, GARBAGE, SILENCE};
     unsigned tag, size, ms;
-    if (sscanf(origin->request, "GET /%x/%u/%u HTTP/1.1\r\n", &tag, &size, &ms) != 3 ||
-        !strstr(origin->request, "\r\nHost: 127.0.0.1:"))
+    const bool raw = strstr(origin->request, " RAW\r\n") != NULL;
+    if (sscanf(origin->request, "GET /%x/%u/%u ", &tag, &size, &ms) != 3 ||
+        !(raw || strstr(origin->request, " HTTP/1.1\r\nHost: 127.0.0.1:") ||
+          strstr(origin->request, " HTTP/1.1\r\nHost: " SIM_NAME ":")))
         sim_fail("this is no request to another server: %.80s", origin->request);
     origin->behaviour = origin->broken ? broken[sim_below(&origin->random, 4)] : whole[sim_below(&origin->random, 3)];
+    if (raw && origin->behaviour != SILENCE) origin->behaviour = origin->broken ? RESET : RAW;
     origin->responds = true;
     sim_trace("origin", tag, origin->behaviour);
     if (origin->behaviour == SILENCE) return;
-    make_response(origin, tag, size);
+    if (raw)
+        make_raw(origin, tag, size);
+    else
+        make_response(origin, tag, size);
     origin->actor.next_ns = sim_now_ns + ms * SIM_MS + 1;
 }
 
@@ -115,7 +129,7 @@ static void send_response(origin_t *origin) {
     } else if (origin->behaviour == RESET) {
         sim_client_reset(origin->conn);
         finish(origin);
-    } else if (origin->behaviour == CUT || origin->behaviour == UNTIL_CLOSE) {
+    } else if (origin->behaviour == CUT || origin->behaviour == UNTIL_CLOSE || origin->behaviour == RAW) {
         sim_client_fin(origin->conn);
     }
 }

@@ -5,9 +5,10 @@
 
 enum { CROWD_HASTE = 32 };
 
-const char *const sim_route_names[] = {"mem",   "ref",    "defer", "stream", "sized",  "work",    "coro",    "job",
-                                       "files", "limit",  "quota", "gate",   "cogate", "handle",  "whandle", "events",
-                                       "echo",  "upload", "spool", "live",   "cobody", "bhandle", "early",   "broken"};
+const char *const sim_route_names[] = {"mem",    "ref",    "defer",   "stream", "sized", "work",   "coro",
+                                       "job",    "files",  "limit",   "quota",  "gate",  "cogate", "dial",
+                                       "codial", "handle", "whandle", "events", "echo",  "upload", "spool",
+                                       "live",   "cobody", "bhandle", "early",  "broken"};
 static const char *const op_names[] = {"request", "wait",        "pause",       "raw",     "stop reading",
                                        "fin",     "reset",       "await close", "upgrade", "message",
                                        "ping",    "close frame", "settings",    "settle"};

@@ -564,6 +564,7 @@ void sim_server_plan(uint64_t seed) {
     plan_crowd(seed);
     sim_coding_reset(seed);
     sim_redis_reset(seed);
+    sim_names_reset(seed);
     sim_collector_reset(seed);
     sim_access_log_reset();
     sim_random_t of_log = sim_random_of(seed, 0x92);
@@ -653,6 +654,7 @@ static void add_routes(uvhttp_server_t *server, uint32_t loop_count) {
         &(uvhttp_ws_handlers_t){.on_open = on_ws_open, .on_message = on_ws_message, .on_close = on_ws_close}, NULL);
     sim_topics_add(server);
     sim_gateway_add(server);
+    sim_dial_add(server);
     sim_handles_add(server);
     sim_events_add(server);
     uvhttp_static(server, "/files", sim_files_root(),
@@ -706,6 +708,7 @@ void sim_server_check_end(uvhttp_server_t *server) {
     sim_redis_check_end();
     sim_topics_check_end(server);
     sim_gateway_check_end();
+    sim_dial_check_end();
     sim_handles_check_end();
     sim_events_check_end();
     sim_collector_check_server(server);

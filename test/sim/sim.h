@@ -258,6 +258,11 @@ void sim_actors_free(void);
 #define SIM_ORIGIN_PORT(tag)                                                                                           \
     ((uint16_t)((tag) % 8 == 3 ? SIM_ORIGIN_BROKEN : (tag) % 8 == 5 ? SIM_ORIGIN_REFUSES : SIM_ORIGIN_WHOLE))
 #define SIM_ORIGIN_TAG(tag) ((tag) ^ 0x40000000u)
+#define SIM_NAME "good.sim" /* has addresses of all three kinds, the good one last. names.c */
+#define SIM_ADDRESS_GOOD 0x7f000001u
+#define SIM_ADDRESS_REFUSES 0x7f000002u
+#define SIM_ADDRESS_SILENT 0x7f000003u
+void sim_names_reset(uint64_t seed);
 /* Of a connection that the server has begun; the number-th. */
 sim_actor_t *sim_origin_new(sim_conn_t *conn, uint16_t port, uint64_t seed, uint32_t number);
 void sim_gateway_add(struct uvhttp_server *server);
@@ -279,6 +284,13 @@ void sim_handles_check_end(void);
 
 void sim_events_add(struct uvhttp_server *server);
 void sim_events_check_end(void);
+
+/* --- dial.c: handlers with sockets of their own --- */
+
+void sim_dial_add(struct uvhttp_server *server);
+/* 502 may come. */
+bool sim_dial_may_fail(uint32_t tag);
+void sim_dial_check_end(void);
 
 /* --- collector.c: what spans are sent to --- */
 

@@ -295,4 +295,19 @@ PLANTS = [
     Plant("a decision is given behind the last reference", "src/middleware/rate_limit.c",
           "    (void)uvhttp_deferred_next(deferred, on_decided, ticket);\n    uvhttp_deferred_release(deferred);",
           "    uvhttp_deferred_release(deferred);\n    (void)uvhttp_deferred_next(deferred, on_decided, ticket);", memory=True),
+    # --- connections to other servers ---
+    Plant("a lookup outlives its connector", "src/client/connect.c",
+          "    if (connector->look_up) connector->look_up->connector = NULL;\n", "", memory=True),
+    Plant("an address that refuses ends the attempt", "src/client/connect.c",
+          "        try_next(connector, UVHTTP_E_PEER_UNREACHABLE);", "        finish(connector, UVHTTP_E_PEER_UNREACHABLE);"),
+    Plant("an address that is silent has all of the time", "src/client/connect.c",
+          "    if (status == UVHTTP_OK) status = set_timer(connector, connector->addresses_left);",
+          "    if (status == UVHTTP_OK) status = set_timer(connector, 0);"),
+    Plant("the socket of an attempt that is stopped stays open", "src/client/connect.c",
+          "    forget(connector);\n    if (connector->fd >= 0) close(connector->fd);\n    connector->fd = -1;\n}",
+          "    forget(connector);\n    connector->fd = -1;\n}"),
+    Plant("a wait that is stopped has an event in the batch", "src/io/io_wait.c",
+          "    for (int i = set->at; i < set->count; i++)\n"
+          "        if (set->events[i].data.u64 == UVHTTP__FD_DATA(wait, UVHTTP__FD_WAIT))\n"
+          "            set->events[i].data.u64 = UVHTTP__FD_DATA(NULL, UVHTTP__FD_WAIT);\n", "", memory=True),
 ]
