@@ -15,7 +15,7 @@
 
 #include "sim.h"
 
-enum { THREADS_MAX = 128, STEPS_MAX = 2000000, CROWD_STEPS_MAX = 20000000, HOURS_MAX = 4 };
+enum { THREADS_MAX = 128, STEPS_MAX = 2000000, CROWD_STEPS_MAX = 20000000, HOURS_MAX = 4, STALL_US = 1000 };
 
 typedef enum state {
     UNUSED,
@@ -56,6 +56,7 @@ static thread_t threads[THREADS_MAX]; /* 0 is the one that runs the server */
 static uint32_t thread_count, running, made;
 static pthread_mutex_t baton_lock = PTHREAD_MUTEX_INITIALIZER;
 static sim_random_t order;
+static uint32_t stalls; /* one in so many waits; 0: none */
 static uint64_t steps;
 static uint64_t started_ns;
 static bool in_world; /* what the world does is not interrupted */
@@ -73,6 +74,7 @@ void sim_scheduler_reset(uint64_t seed) {
     steps = 0;
     started_ns = sim_now_ns;
     order = sim_random_of(seed, 0x5c);
+    stalls = sim_one_in(&order, 4) ? 1 + sim_below(&order, 20) : 0;
 }
 
 uint64_t sim_steps(void) {
@@ -182,9 +184,15 @@ void sim_yield(void) {
     if (!in_world && thread_count > 1) wait_as(READY, NULL, 0);
 }
 
+/* A thread that the system lets wait although it could run: meanwhile more happens, which it finds together. */
+static void stall(void) {
+    if (stalls > 0 && sim_one_in(&order, stalls)) sim_wait_time(sim_now_ns + sim_log_uniform(&order, STALL_US) * 1000);
+}
+
 void sim_wait_fd(int fd, uint64_t deadline_ns) {
     threads[running].fd = fd;
     wait_as(WAITS_FD, NULL, deadline_ns);
+    stall();
 }
 
 void sim_wait_poll(const struct pollfd *fds, uint64_t count, uint64_t deadline_ns) {
