@@ -34,7 +34,9 @@ static bool check_origin(const gate_t *gate, int status, const uvhttp_client_res
     const uint16_t port = SIM_ORIGIN_PORT(gate->tag);
     sim_trace("asked", gate->tag, (uint64_t)-status);
     if (status != UVHTTP_OK) {
-        bool full = gate->tag % 3 == 0 && status == UVHTTP_E_WORK_FULL && !sim_threads_are_patient;
+        bool named = gate->tag % 3 == 0;
+        bool full = named &&
+                    (status == UVHTTP_E_WORK_FULL ? !sim_threads_are_patient : status == UVHTTP_E_TIMEOUT && sim_crowd);
         bool wrong = port == SIM_ORIGIN_WHOLE || (port == SIM_ORIGIN_REFUSES && status != UVHTTP_E_PEER_UNREACHABLE);
         if (wrong && status != UVHTTP_E_ABORTED && status != UVHTTP_E_WORK_CANCELLED && !full && !sim_failing)
             sim_fail("the other server's response to %x: %s", gate->tag, uvhttp_error_name(status));

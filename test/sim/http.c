@@ -56,7 +56,7 @@ static size_t put_head(const client_t *client, char *out, const op_t *op, uint32
 request_t sim_http_request_of(const op_t *op, uint32_t tag) {
     bool file = op->route == FILES, on_thread = op->route == WORK || op->route == SPOOL;
     bool asks = op->route == GATE || op->route == COGATE, broken = asks && SIM_ORIGIN_PORT(tag) != SIM_ORIGIN_WHOLE;
-    broken |= asks && tag % 3 == 0 && !sim_threads_are_patient; /* its name is not looked up */
+    broken |= asks && tag % 3 == 0 && (!sim_threads_are_patient || sim_crowd); /* its name is not looked up */
     broken |= (op->route == DIAL || op->route == CODIAL) && sim_dial_may_fail(tag);
     bool handle = op->route == HANDLE || op->route == WHANDLE || op->route == BHANDLE;
     bool may_wait = op->route == LIVE || (on_thread && !sim_threads_are_patient);
