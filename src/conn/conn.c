@@ -73,8 +73,9 @@ void uvhttp__conn_finish_by(uvhttp__conn_t *conn, uint64_t deadline_ms) {
     uvhttp__stream_resume(&conn->stream); /* what was kept is thrown away now */
 }
 
-/* Without memory for a check there is at least an end. */
+/* Without memory for a check there is at least an end. One that finishes already has a timer of its own. */
 void uvhttp__conn_finish(uvhttp__conn_t *conn) {
+    if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
     uint64_t ms = (uint64_t)conn->loop->tcp_server->options.finish.timeout * 1000;
     uvhttp__conn_finish_by(conn, uvhttp__conn_now_ms(conn) + ms);
     if (conn->flags & UVHTTP__CONN_CHECKED) uvhttp__conn_timer_stop(conn);
