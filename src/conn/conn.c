@@ -61,7 +61,7 @@ void uvhttp__conn_reset(uvhttp__conn_t *conn, int status) {
 
 void uvhttp__conn_finish_by(uvhttp__conn_t *conn, uint64_t deadline_ms) {
     if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
-    conn->flags |= UVHTTP__CONN_FINISHING;
+    uvhttp__output_begin_end(conn);
     if (uvhttp__stream_out_size(&conn->stream) == 0 && !(conn->flags & UVHTTP__CONN_CHECKED))
         conn->flags |= UVHTTP__CONN_IDLE_END;
     else

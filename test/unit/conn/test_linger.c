@@ -129,7 +129,31 @@ static void test_a_second_close_changes_nothing(void **state) {
     leave(fixture, fd);
 }
 
+static void keep_open(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
+    (void)tcp, (void)data, (void)size, (void)user;
+}
+
+/* Nothing was asked of the client before: its rate and its time begin with the close. */
+static void test_the_limits_of_the_end_begin_to_count_with_it(void **state) {
+    fixture_t *fixture = *state;
+    enum { SILENT_MS = 3600000 };
+    make_with(fixture, keep_open);
+    int fd = dial(fixture);
+    client_send(fd, "x", 1);
+    run_until_received(fixture, 1);
+    uvhttp_tcp_t *tcp = fixture->tcp;
+    uvhttp__output_check_start(tcp);
+    uvhttp__output_check_t *check = &tcp->loop->output_checks[tcp->output_check];
+    check->rate.moved_ms -= SILENT_MS;
+    check->rate.credit_ms = 0;
+    uvhttp_tcp_close(tcp);
+    assert_in_range((uint32_t)uvhttp__conn_now_ms(tcp) - check->rate.moved_ms, 0, SILENT_MS / 2);
+    assert_int_equal(check->rate.credit_ms, fixture->config.rate_grace * 1000);
+    leave(fixture, fd);
+}
+
 int main(void) {
     return RUN_ON_ENGINES(test_what_the_client_sends_lets_a_connection_linger_on, test_but_not_a_trickle,
-                          test_and_not_for_ever, test_a_second_close_changes_nothing);
+                          test_and_not_for_ever, test_a_second_close_changes_nothing,
+                          test_the_limits_of_the_end_begin_to_count_with_it);
 }
