@@ -550,6 +550,7 @@ void sim_server_plan(uint64_t seed) {
     sim_h2_stream_window = wide ? 1 << 18 : 16384 + sim_below(&random, 16384);
     if (sim_h2_stream_window > sim_h2_connection_window / 4) sim_h2_stream_window = sim_h2_connection_window / 4;
     plan_crowd(seed);
+    sim_tcp_plan(seed);
     sim_collector_reset(seed);
     sim_access_log_reset();
     sim_random_t of_log = sim_random_of(seed, 0x92);
@@ -662,6 +663,7 @@ uvhttp_server_t *sim_server_new(uint64_t seed) {
     }
     uvhttp_use(server, (uvhttp_middleware_t){.run = wait_first});
     add_routes(server, (uint32_t)config.io_threads);
+    sim_tcp_add(server, &config);
     return server;
 }
 
