@@ -70,7 +70,11 @@ typedef struct uvhttp__channel_events {
 } uvhttp__channel_events_t;
 
 struct uvhttp__channel {
-    const uvhttp__channel_ops_t *ops;
+    union {
+        const uvhttp__channel_ops_t *ops;
+        const struct uvhttp_tcp_handlers
+            *handlers; /* of an application's protocol, which uses its connection instead */
+    };
     const uvhttp__channel_events_t *events;
     void *user; /* of events */
     uvhttp__loop_t *loop;

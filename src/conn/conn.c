@@ -61,7 +61,7 @@ void uvhttp__conn_reset(uvhttp__conn_t *conn, int status) {
 
 void uvhttp__conn_finish_by(uvhttp__conn_t *conn, uint64_t deadline_ms) {
     if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
-    conn->flags |= UVHTTP__CONN_FINISHING;
+    uvhttp__output_begin_end(conn);
     if (uvhttp__stream_out_size(&conn->stream) == 0 && !(conn->flags & UVHTTP__CONN_CHECKED))
         conn->flags |= UVHTTP__CONN_IDLE_END;
     else
@@ -73,8 +73,9 @@ void uvhttp__conn_finish_by(uvhttp__conn_t *conn, uint64_t deadline_ms) {
     uvhttp__stream_resume(&conn->stream); /* what was kept is thrown away now */
 }
 
-/* Without memory for a check there is at least an end. */
+/* Without memory for a check there is at least an end. One that finishes already has a timer of its own. */
 void uvhttp__conn_finish(uvhttp__conn_t *conn) {
+    if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
     uint64_t ms = (uint64_t)conn->loop->tcp_server->options.finish.timeout * 1000;
     uvhttp__conn_finish_by(conn, uvhttp__conn_now_ms(conn) + ms);
     if (conn->flags & UVHTTP__CONN_CHECKED) uvhttp__conn_timer_stop(conn);

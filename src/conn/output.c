@@ -63,6 +63,16 @@ void uvhttp__output_check_start(uvhttp__conn_t *conn) {
     arm(conn);
 }
 
+void uvhttp__output_begin_end(uvhttp__conn_t *conn) {
+    uvhttp__rate_limits_t before = *limits_of(conn);
+    conn->flags |= UVHTTP__CONN_FINISHING;
+    if (!(conn->flags & UVHTTP__CONN_CHECKED)) return;
+    const uvhttp__rate_limits_t *limits = limits_of(conn);
+    bool timed = before.timeout > 0 && before.timeout <= limits->timeout; /* that of the end is never 0 */
+    uvhttp__rate_t *rate = &check_of(conn)->rate;
+    if (!timed || before.rate < limits->rate) uvhttp__rate_start(rate, limits, rate->bytes, uvhttp__conn_now_ms(conn));
+}
+
 void uvhttp__output_check_end(uvhttp__conn_t *conn) {
     uvhttp__tcp_loop_t *loop = conn->loop;
     check_of(conn)->next_free = loop->output_check_free;

@@ -64,9 +64,15 @@ static void run_message(uvhttp__loop_call_t *call, void *target) {
     uvhttp__free(message);
 }
 
+/* The sender has been promised that its bytes follow each other: without some of them there are no more. */
 static void send_message(uvhttp__loop_call_t *call, void *target) {
     ref_message_t *message = message_of(call);
-    if (target) (void)uvhttp_tcp_send(target, message->data, message->size, NULL);
+    uvhttp_tcp_t *tcp = target;
+    int status = tcp ? uvhttp_tcp_send(tcp, message->data, message->size, NULL) : UVHTTP_OK;
+    if (status == UVHTTP_E_LIMIT || status == UVHTTP_E_NOMEM) {
+        uvhttp__counters_error(&tcp->loop->counters, status);
+        uvhttp__conn_reset(tcp, status);
+    }
     uvhttp__free(message);
 }
 

@@ -27,6 +27,8 @@ typedef enum uvhttp__output_verdict {
 uvhttp__output_verdict_t uvhttp__output_look(uvhttp__conn_t *conn);
 /* Gives the check back; the timer is left as it is. */
 void uvhttp__output_check_end(uvhttp__conn_t *conn);
+/* The connection is FINISHING from here on: a limit that did not apply before begins to count now. */
+void uvhttp__output_begin_end(uvhttp__conn_t *conn);
 
 /* --- peer.c --- */
 

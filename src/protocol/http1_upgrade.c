@@ -76,52 +76,52 @@ static const uvhttp__channel_ops_t channel_ops = {.send = send_parts,
                                                   .reset = reset,
                                                   .peer = peer};
 
-/* --- an application's protocol: channel->user is its handlers --- */
+/* --- an application's protocol --- */
 
 static const uvhttp_tcp_handlers_t *handlers_of(const uvhttp__channel_t *channel) {
-    return channel->user;
+    return channel->handlers;
 }
 
 static void raw_open(uvhttp__channel_t *channel) {
     uvhttp__conn_t *conn = conn_of(channel);
-    if (handlers_of(channel)->on_open) handlers_of(channel)->on_open(conn, conn->user);
+    if (handlers_of(channel)->on_open) handlers_of(channel)->on_open(conn, channel->user);
 }
 
 static size_t raw_data(uvhttp__channel_t *channel, char *data, size_t size) {
     uvhttp__conn_t *conn = conn_of(channel);
-    handlers_of(channel)->on_data(conn, data, size, conn->user);
+    handlers_of(channel)->on_data(conn, data, size, channel->user);
     return size;
 }
 
 static void raw_drain(uvhttp__channel_t *channel) {
     uvhttp__conn_t *conn = conn_of(channel);
-    if (handlers_of(channel)->on_drain) handlers_of(channel)->on_drain(conn, conn->user);
+    if (handlers_of(channel)->on_drain) handlers_of(channel)->on_drain(conn, channel->user);
 }
 
 static void raw_end(uvhttp__channel_t *channel) {
     uvhttp__conn_t *conn = conn_of(channel);
     if (handlers_of(channel)->on_end)
-        handlers_of(channel)->on_end(conn, conn->user);
+        handlers_of(channel)->on_end(conn, channel->user);
     else
         uvhttp_tcp_close(conn);
 }
 
 static void raw_timer(uvhttp__channel_t *channel) {
     uvhttp__conn_t *conn = conn_of(channel);
-    if (handlers_of(channel)->on_timer) handlers_of(channel)->on_timer(conn, conn->user);
+    if (handlers_of(channel)->on_timer) handlers_of(channel)->on_timer(conn, channel->user);
 }
 
 static void raw_stop(uvhttp__channel_t *channel) {
     uvhttp__conn_t *conn = conn_of(channel);
     if (handlers_of(channel)->on_stop)
-        handlers_of(channel)->on_stop(conn, conn->user);
+        handlers_of(channel)->on_stop(conn, channel->user);
     else
         uvhttp_tcp_close(conn);
 }
 
 static void raw_close(uvhttp__channel_t *channel, int status) {
     uvhttp__conn_t *conn = conn_of(channel);
-    if (handlers_of(channel)->on_close) handlers_of(channel)->on_close(conn, status, conn->user);
+    if (handlers_of(channel)->on_close) handlers_of(channel)->on_close(conn, status, channel->user);
 }
 
 /* Of a protocol that we do not know nothing is asked. */
@@ -155,12 +155,15 @@ void uvhttp__http1_upgrade(uvhttp__http1_stream_t *stream) {
     uvhttp__conn_timer_stop(conn);
     uvhttp__conn_set_busy(conn);
     session->state = UVHTTP__SESSION_UPGRADED;
-    session->channel = (uvhttp__channel_t){.ops = &channel_ops,
-                                           .events = to.events ? to.events : &raw_events,
-                                           .user = to.events ? to.user : (void *)(uintptr_t)to.handlers,
-                                           .loop = conn->stream.loop};
-    if (!to.events) conn->user = to.user;
+    session->channel =
+        (uvhttp__channel_t){.events = to.events ? to.events : &raw_events, .user = to.user, .loop = conn->stream.loop};
+    if (to.events)
+        session->channel.ops = &channel_ops;
+    else
+        session->channel.handlers = to.handlers;
+    conn->user = to.user;
     session->channel.events->on_open(&session->channel);
+    if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
     /* The other protocol must know what the session was notified of before. */
     if (uvhttp__conn_drains(conn))
         session->channel.events->on_stop(&session->channel);

@@ -60,6 +60,8 @@ typedef enum op_kind {
     OP_CLOSE,    /* frame */
     OP_SETTINGS, /* of HTTP/2: windows of `size` bytes */
     OP_SETTLE,   /* all credit of HTTP/2 has come back */
+    OP_TCP,      /* an upgrade to bytes, `body` of them right behind it; `eager`: does not wait for the 101 */
+    OP_BYTES,    /* `size` of them */
 } op_kind_t;
 
 typedef struct op {
@@ -71,7 +73,7 @@ typedef struct op {
     uint32_t from;       /* a file's range begins here */
     bool head, chunked, close, expect, ranged;
     bool cut; /* only a part of it is sent */
-    bool topic;
+    bool topic, eager;
     uint8_t raw, file, frames;
     uint8_t accepts; /* codings: 1: gzip, 2: br, 3: both, and the former rather */
 } op_t;
@@ -93,6 +95,7 @@ typedef struct request {
     bool head;
     uint16_t refusal; /* a status that it may get instead: of a limiter, or when no thread is free; 0: none */
     bool upgrade, untagged, may_break, events;
+    bool raw;        /* of an upgrade: to bytes */
     bool may_be_503; /* whatever `refusal` is */
     uint8_t accepts; /* as in op_t */
     bool is_coded;   /* in one of these, if there is one */
@@ -103,7 +106,7 @@ static inline bool sim_may_be_refused(const request_t *request, int status) {
     return (request->refusal && status == request->refusal) || (request->may_be_503 && status == 503);
 }
 
-typedef enum parser_state { HEAD, BODY, CHUNK_SIZE, CHUNK_DATA, CHUNK_END, TRAILER, FRAMES } parser_state_t;
+typedef enum parser_state { HEAD, BODY, CHUNK_SIZE, CHUNK_DATA, CHUNK_END, TRAILER, FRAMES, RAW } parser_state_t;
 
 /* How a client comes to the server. */
 typedef struct transport {
@@ -137,6 +140,22 @@ typedef struct frames {
 
 /* How a client ends that gets no further than a part of what precedes its first request. */
 typedef enum break_off { GOES_ON, BREAKS_BY_FIN, BREAKS_BY_RESET, BREAKS_BY_SILENCE } break_off_t;
+
+/* A connection of bytes. */
+typedef struct tcp {
+    uint32_t tag;
+    bool asked;        /* for an upgrade */
+    bool direct;       /* of the TCP server */
+    bool rude;         /* it resets, reads nothing, or cuts TLS off: anything may happen */
+    bool ended;        /* its half, behind all of its bytes */
+    bool server_ended; /* its half; the client continues with its own */
+    uint64_t deaf_ns;  /* since when it reads nothing; 0: it reads */
+    uint64_t sent;
+    unsigned char head[3]; /* of the frame that is coming */
+    uint8_t have, sender;
+    uint32_t left;
+    uint64_t received[SIM_SENDERS];
+} tcp_t;
 
 typedef struct client {
     uint32_t id;
@@ -176,6 +195,7 @@ typedef struct client {
     bool chunked, ends, tagged;
     uint64_t left, at_body;
     frames_t frames;
+    tcp_t tcp;
     struct sim_h2 *h2; /* NULL: it speaks HTTP/1 */
 } client_t;
 
@@ -305,7 +325,25 @@ void sim_coding_free(request_t *request);
 size_t sim_decode(struct sim_decoder *decoder, const char **data, size_t *size, char *out, size_t capacity, bool *good);
 bool sim_decoded_all(const struct sim_decoder *decoder);
 
+/* --- tcp_client.c --- */
+
+/* It speaks to the TCP server. */
+void sim_tcp_open(client_t *client);
+void sim_tcp_upgrade(client_t *client, const op_t *op);
+void sim_tcp_bytes(client_t *client, const op_t *op);
+void sim_tcp_take(client_t *client, const char *data, size_t size);
+bool sim_tcp_quiet(const client_t *client);
+/* Before the 101 has come. */
+bool sim_tcp_is_reset(const client_t *client);
+void sim_tcp_ended(const client_t *client, bool reset);
+/* The server has ended its half, and the client does not mind. */
+bool sim_tcp_half_ended(client_t *client);
+/* It has read nothing for a while. */
+void sim_tcp_check_deaf(const client_t *client);
+
 /* --- clients.c --- */
+
+client_t *sim_client(uint32_t id); /* NULL: there is none */
 
 bool sim_clients_stopped(void); /* the server */
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <uvhttp/server.h>
 
-#include "client.h"
+#include "tcp.h"
 
 #define SYN_AGAIN_NS (20 * SIM_MS) /* of a crowd: until a client tries again whose SYN had no place in the backlog */
 
@@ -137,6 +137,11 @@ static void check_prompt(const client_t *client, bool reset) {
 
 static void connection_ended(client_t *client, bool reset) {
     sim_trace("client sees the end", client->id, reset);
+    if (client->state == RAW || (reset && sim_tcp_is_reset(client))) {
+        sim_tcp_ended(client, reset);
+        finish(client);
+        return;
+    }
     const request_t *lost = sim_http_pending(client);
     bool crossed = is_crossed(client) || sim_was_never_accepted(client->conn);
     bool dropped = false;
@@ -175,6 +180,7 @@ static void read_some(client_t *client) {
         client->moved_ns = sim_now_ns;
         sim_transport_decode(client, data, (size_t)got, sim_http_take);
     }
+    if (got == -1 && sim_tcp_half_ended(client)) return;
     if (got < 0) connection_ended(client, got == -2);
 }
 
@@ -205,20 +211,27 @@ static void begin_op(client_t *client, const op_t *op) {
         case OP_RAW: sim_http_raw(client, op); break;
         case OP_UPGRADE: sim_ws_upgrade(client, op); break;
         case OP_SETTINGS: sim_h2_settings(client, op); break;
+        case OP_TCP: sim_tcp_upgrade(client, op); break;
+        case OP_BYTES: sim_tcp_bytes(client, op); break;
         case OP_MESSAGE:
         case OP_PING:
         case OP_CLOSE: begin_frame(client, op); break;
         case OP_FIN:
             client->notified = sim_one_in(&client->random, 2);
             if (client->transport.tls) client->owed = false; /* until all of it was sent: see end_op */
-            if (client->notified) sim_transport_end(client);
+            if (client->notified)
+                sim_transport_end(client);
+            else
+                client->tcp.rude |= client->transport.tls;
             break;
         case OP_PAUSE:
         case OP_AWAIT_CLOSE: client->deadline_ns = sim_now_ns + op->ms * SIM_MS; break;
         case OP_STOP_READING:
             client->read_ns = sim_now_ns + op->ms * SIM_MS;
             client->closes_ns = 0;
-            if (op->ms > 1000000) client->wild = true;
+            if (op->ms <= 1000000) break;
+            client->wild = client->tcp.rude = true;
+            client->tcp.deaf_ns = sim_now_ns;
             break;
         default: break;
     }
@@ -276,11 +289,14 @@ static bool awaits(client_t *client, const op_t *op) {
         case OP_MESSAGE:
         case OP_PING:
         case OP_CLOSE:
+        case OP_BYTES:
         case OP_FIN: return client->out_at < client->out_size;
-        case OP_UPGRADE: return client->out_at < client->out_size || client->responded < client->asked;
+        case OP_TCP:
+        case OP_UPGRADE: return client->out_at < client->out_size || (client->responded < client->asked && !op->eager);
         case OP_WAIT:
             if (client->frames.topic && sim_failing) return false; /* a publication may be lost for want of memory */
-            return client->responded < client->asked || !sim_ws_quiet(client) || sim_h2_sends(client);
+            return client->responded < client->asked || !sim_ws_quiet(client) || !sim_tcp_quiet(client) ||
+                   sim_h2_sends(client);
         case OP_SETTLE: return client->out_at < client->out_size || !sim_h2_settle(client);
         case OP_PAUSE: return client->deadline_ns > sim_now_ns;
         case OP_AWAIT_CLOSE: return true;
@@ -289,13 +305,13 @@ static bool awaits(client_t *client, const op_t *op) {
 }
 
 static void end_op(client_t *client, const op_t *op) {
-    bool asks = op->kind == OP_REQUEST || op->kind == OP_UPGRADE || op->kind == OP_MESSAGE;
+    bool asks = op->kind == OP_REQUEST || op->kind == OP_UPGRADE || op->kind == OP_MESSAGE || op->kind == OP_TCP;
     if (asks && client->h2) asks = client->asked > 0 && sim_h2_is_sent(client, client->asked - 1);
     if (asks && !op->cut && client->asked > 0) client->requests[client->asked - 1].sent_ns = sim_now_ns;
     if (op->kind == OP_FIN) {
         client->owed = sim_half_close && !client->h2 &&
                        (client->transport.tls ? !client->wild && client->notified : !client->wild || client->owed);
-        client->wild = client->fin = true;
+        client->wild = client->fin = client->tcp.ended = true;
         client->moved_ns = sim_now_ns;
         sim_client_fin(client->conn);
     }
@@ -303,6 +319,8 @@ static void end_op(client_t *client, const op_t *op) {
         next_op(client);
         return;
     }
+    sim_tcp_check_deaf(client);
+    client->tcp.rude = true;
     sim_client_reset(client->conn);
     finish(client);
 }
@@ -321,7 +339,7 @@ static void do_op(client_t *client) {
     }
     if (!client->started) begin_op(client, op);
     if (client->out_at < client->out_size) send_some(client);
-    if (op->kind == OP_UPGRADE && client->out_at >= client->out_size && client->asked > 0 &&
+    if ((op->kind == OP_UPGRADE || op->kind == OP_TCP) && client->out_at >= client->out_size && client->asked > 0 &&
         client->requests[client->asked - 1].sent_ns == 0)
         client->requests[client->asked - 1].sent_ns = sim_now_ns;
     if (op->kind == OP_AWAIT_CLOSE && client->deadline_ns <= sim_now_ns) {
@@ -352,10 +370,11 @@ static uint64_t next_of(client_t *client) {
     uint64_t next = client->fin ? fin_ns(client) : stuck ? SIM_NEVER : client->deadline_ns;
     if (client->read_ns > sim_now_ns && client->read_ns < next) next = client->read_ns;
     bool acts = sim_client_readable(client->conn) && client->read_ns <= sim_now_ns;
+    if (client->tcp.server_ended) acts = sim_server_has_closed(client->conn);
     if (client->at < client->op_count && !stuck) {
         op_kind_t kind = client->ops[client->at].kind;
         bool waits = kind == OP_WAIT || kind == OP_SETTLE || kind == OP_PAUSE || kind == OP_AWAIT_CLOSE ||
-                     kind == OP_UPGRADE || client->blocked || sim_transport_busy(client);
+                     kind == OP_UPGRADE || kind == OP_TCP || client->blocked || sim_transport_busy(client);
         acts = acts || (!client->started && !sim_transport_busy(client)) || !waits;
     }
     bool ready = !sim_transport_busy(client) && (client->control_size > 0 || sim_h2_can_pump(client));
@@ -418,7 +437,7 @@ static void step_to_break_off(client_t *client) {
 static void client_step(client_t *client) {
     if (!client->conn) {
         client->conn = sim_connect(client->id, client->transport.port, sim_world_wake, client);
-        if (!client->conn && stopped) finish(client);
+        if (!client->conn && (client->tcp.direct ? sim_pipe_is_stopped(true) : stopped)) finish(client);
         if (client->conn) client->flushing = sim_transport_begin(client);
         if (!client->done) act_at(client, client->conn || !sim_crowd ? soon(client) : soon(client) + SYN_AGAIN_NS);
         return;
@@ -459,6 +478,7 @@ static void note_stop(void) {
     if (stopped) return;
     stopped = true;
     stopped_ns = sim_now_ns;
+    sim_tcp_http_stopped();
 }
 
 void sim_world_drain(void) {
@@ -473,6 +493,7 @@ void sim_world_step(sim_random_t *random) {
         sim_trace("stop", 0, 0);
         (void)uvhttp_server_stop(sim_server);
         sim_operators_stopped();
+        sim_tcp_stop();
         return;
     }
     uint32_t count = find_due(due);
@@ -521,6 +542,10 @@ uint32_t sim_world_ops(uint32_t client) {
 
 void sim_world_describe(uint32_t client, uint32_t at, char *text, size_t size) {
     sim_op_describe(&clients[client].ops[at], text, size);
+}
+
+client_t *sim_client(uint32_t id) {
+    return id < client_count ? &clients[id] : NULL;
 }
 
 bool sim_may_misbehave(uint32_t client) {

@@ -178,11 +178,11 @@ static bool upgraded(client_t *client, const request_t *request) {
     if (client->status != 101) return false;
     if (!request || !request->upgrade) sim_fail("client %u: 101 for what was no upgrade", client->id);
     const char *accept = field(client, "Sec-WebSocket-Accept");
-    if (!accept || strncmp(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n", 30) != 0)
+    if (!request->raw && (!accept || strncmp(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n", 30) != 0))
         sim_fail("client %u: 101 without the right Sec-WebSocket-Accept", client->id);
     client->responded++;
     client->head_size = 0;
-    client->state = FRAMES;
+    client->state = request->raw ? RAW : FRAMES;
     return true;
 }
 
@@ -302,6 +302,10 @@ void sim_http_take(client_t *client, const char *data, size_t size) {
         return;
     }
     for (size_t i = 0; i < size;) {
+        if (client->state == RAW) {
+            sim_tcp_take(client, data + i, size - i);
+            return;
+        }
         if (client->state == FRAMES)
             i += sim_ws_take(client, data + i, size - i);
         else if (client->state == BODY || client->state == CHUNK_DATA)

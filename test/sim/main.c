@@ -232,15 +232,18 @@ static uint64_t run_seed(uint64_t seed) {
         if (status != UVHTTP_OK && !memory.failed) sim_fail("listen: %s", uvhttp_server_error_text(server));
         sim_server = server;
         sim_log_server_runs(true);
+        sim_tcp_start(seed);
         if (status == UVHTTP_OK) status = uvhttp_server_run(server, NULL);
         sim_log_server_runs(false);
         if (status != UVHTTP_OK && !memory.failed) sim_fail("run: %s", uvhttp_server_error_text(server));
+        sim_tcp_join();
         sim_world_check_end();
         sim_server_check_end(server);
         uvhttp_server_free(server); /* its last spans go to a collector */
         sim_server = NULL;
         sim_server_check_log();
     }
+    sim_tcp_end();
     sim_log_end();
     sim_world_free();
     if (sim_open_descriptors()) sim_fail("%u descriptors are open at the end", sim_open_descriptors());

@@ -9,9 +9,9 @@ const char *const sim_route_names[] = {"mem",    "ref",    "defer",   "stream", 
                                        "job",    "files",  "limit",   "quota",  "gate",  "cogate", "dial",
                                        "codial", "handle", "whandle", "events", "echo",  "upload", "spool",
                                        "live",   "cobody", "bhandle", "early",  "broken"};
-static const char *const op_names[] = {"request", "wait",        "pause",       "raw",     "stop reading",
-                                       "fin",     "reset",       "await close", "upgrade", "message",
-                                       "ping",    "close frame", "settings",    "settle"};
+static const char *const op_names[] = {"request",  "wait",        "pause",   "raw",     "stop reading", "fin",
+                                       "reset",    "await close", "upgrade", "message", "ping",         "close frame",
+                                       "settings", "settle",      "tcp",     "bytes"};
 
 static void add(client_t *client, op_t op) {
     if (client->op_count < OPS_MAX) client->ops[client->op_count++] = op;
@@ -107,6 +107,59 @@ static void plan_websocket(client_t *client, bool slow) {
         plan_end(client, 1000);
         if (client->ops[client->op_count - 1].kind == OP_AWAIT_CLOSE) client->op_count--;
     }
+}
+
+static void plan_end_of_bytes(client_t *client) {
+    sim_random_t *r = &client->plan;
+    switch (sim_below(r, 8)) {
+        case 0:
+            add(client, (op_t){.kind = OP_PAUSE, .ms = sim_log_uniform(r, 2000)});
+            add(client, (op_t){.kind = OP_RESET});
+            break;
+        case 1: /* reads nothing */
+            add(client, (op_t){.kind = OP_STOP_READING, .ms = 10000000});
+            add(client, (op_t){.kind = OP_BYTES, .size = 1 + sim_below(r, 100)});
+            add(client, (op_t){.kind = OP_PAUSE, .ms = sim_log_uniform(r, 100000)});
+            add(client, (op_t){.kind = OP_RESET});
+            break;
+        case 2:
+            if (client->tcp.direct && sim_tcp_idle_s)
+                add(client, (op_t){.kind = OP_AWAIT_CLOSE, .ms = (sim_tcp_idle_s + 50) * 1000});
+            break;
+        case 3: add(client, (op_t){.kind = OP_FIN}); break;
+        case 4: break;
+        default:
+            add(client, (op_t){.kind = OP_WAIT});
+            if (sim_one_in(r, 2)) add(client, (op_t){.kind = OP_FIN});
+    }
+}
+
+/* Bytes of a protocol that the server does not know: behind an upgrade, which may be in a pipeline, or from the start.
+ */
+static void plan_bytes(client_t *client, bool slow, bool direct) {
+    sim_random_t *r = &client->plan;
+    uint32_t size_max = slow ? 4000 : sim_one_in(r, 10) ? 200000 : 20000;
+    if (direct) sim_tcp_open(client);
+    for (uint32_t i = direct ? 0 : sim_below(r, 3); i > 0; i--) {
+        op_t before = plan_request(client, slow);
+        before.close = false;
+        add(client, before);
+        if (sim_one_in(r, 3)) plan_pauses(client, slow);
+    }
+    if (!direct)
+        add(client, (op_t){.kind = OP_TCP,
+                           .body = sim_one_in(r, 3) ? 0 : sim_log_uniform(r, size_max),
+                           .wait_ms = sim_one_in(r, 4) ? sim_log_uniform(r, 400) : 0,
+                           .eager = sim_one_in(r, 2)});
+    if (!direct && sim_one_in(r, 8)) { /* the upgrade may be late */
+        add(client, (op_t){.kind = OP_FIN});
+        return;
+    }
+    for (uint32_t i = sim_below(r, slow ? 4 : 8); i > 0; i--) {
+        add(client, (op_t){.kind = OP_BYTES, .size = sim_log_uniform(r, size_max)});
+        plan_pauses(client, slow);
+    }
+    plan_end_of_bytes(client);
 }
 
 static void plan_http2(client_t *client, bool slow) {
@@ -237,6 +290,10 @@ void sim_client_plan(client_t *client) {
     bool http2 = sim_one_in(r, 3);
     if (client->publishes)
         plan_websocket(client, tiny);
+    else if (sim_tcp_listens && sim_one_in(r, 2))
+        plan_bytes(client, tiny, true);
+    else if (sim_one_in(r, 8))
+        plan_bytes(client, tiny, false);
     else if (http2 && sim_one_in(r, 4) && !slow)
         plan_hostile_http2(client);
     else if (http2)

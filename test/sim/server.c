@@ -565,6 +565,7 @@ void sim_server_plan(uint64_t seed) {
     sim_coding_reset(seed);
     sim_redis_reset(seed);
     sim_names_reset(seed);
+    sim_tcp_plan(seed);
     sim_collector_reset(seed);
     sim_access_log_reset();
     sim_random_t of_log = sim_random_of(seed, 0x92);
@@ -682,6 +683,7 @@ uvhttp_server_t *sim_server_new(uint64_t seed) {
     (void)sim_coding_add(server);
     uvhttp_use(server, (uvhttp_middleware_t){.run = wait_first});
     add_routes(server, (uint32_t)config.io_threads);
+    sim_tcp_add(server, &config);
     return server;
 }
 

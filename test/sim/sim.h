@@ -292,6 +292,22 @@ void sim_dial_add(struct uvhttp_server *server);
 bool sim_dial_may_fail(uint32_t tag);
 void sim_dial_check_end(void);
 
+/* --- tcp.c: connections of bytes, upgraded ones and those of a TCP server --- */
+
+#define SIM_TCP_PORT 8200u
+struct uvhttp_server_config;
+extern bool sim_tcp_listens;    /* there is a TCP server. Of the seed */
+extern uint32_t sim_tcp_idle_s; /* its idle_timeout; 0: none */
+void sim_tcp_plan(uint64_t seed);
+void sim_tcp_add(struct uvhttp_server *server, const struct uvhttp_server_config *config);
+void sim_tcp_start(uint64_t seed);
+void sim_tcp_stop(void);
+void sim_tcp_http_stopped(void); /* ... or is about to be */
+/* Waits for the TCP server, and frees it. */
+void sim_tcp_join(void);
+/* There is no server any more. */
+void sim_tcp_end(void);
+
 /* --- collector.c: what spans are sent to --- */
 
 #define SIM_COLLECTOR 9010u /* port */

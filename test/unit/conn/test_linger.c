@@ -14,13 +14,18 @@ static void free_server(void *user) {
     fixture_free(user);
 }
 
-static void make(fixture_t *fixture) {
-    fixture->handlers.on_data = close_at_data;
+static void make_with(fixture_t *fixture,
+                      void (*on_data)(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user)) {
+    fixture->handlers.on_data = on_data;
     fixture_make(fixture);
     assert_int_equal(uv_loop_init(&loop), 0);
     uvhttp_tcp_server_on_stopped(fixture->server, free_server, fixture);
     assert_int_equal(uvhttp_tcp_server_attach(fixture->server, &loop), UVHTTP_OK);
     assert_int_equal(uvhttp_tcp_server_listen(fixture->server, "127.0.0.1:0", &fixture->port), UVHTTP_OK);
+}
+
+static void make(fixture_t *fixture) {
+    make_with(fixture, close_at_data);
 }
 
 static uint64_t received(const fixture_t *fixture) {
@@ -103,7 +108,52 @@ static void test_and_not_for_ever(void **state) {
     leave(fixture, fd);
 }
 
+static void close_behind_bytes(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
+    (void)uvhttp_tcp_send(tcp, data, size, NULL);
+    uvhttp_tcp_close(tcp);
+    (void)user;
+}
+
+/* Its time would never end: a client that keeps its end open would hold the connection. */
+static void test_a_second_close_changes_nothing(void **state) {
+    fixture_t *fixture = *state;
+    make_with(fixture, close_behind_bytes);
+    int fd = dial(fixture);
+    uvhttp_tcp_t *tcp = end_one(fixture, fd);
+    assert_true(tcp->flags & UVHTTP__CONN_CHECKED); /* the client may not have acknowledged its byte yet */
+    const uvhttp__output_check_t *check = &tcp->loop->output_checks[tcp->output_check];
+    uint64_t deadline_ms = check->deadline_ms;
+    uvhttp_tcp_close(tcp);
+    assert_int_equal(check->deadline_ms, deadline_ms);
+    client_expect(fd, "x", 1);
+    leave(fixture, fd);
+}
+
+static void keep_open(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
+    (void)tcp, (void)data, (void)size, (void)user;
+}
+
+/* Nothing was asked of the client before: its rate and its time begin with the close. */
+static void test_the_limits_of_the_end_begin_to_count_with_it(void **state) {
+    fixture_t *fixture = *state;
+    enum { SILENT_MS = 3600000 };
+    make_with(fixture, keep_open);
+    int fd = dial(fixture);
+    client_send(fd, "x", 1);
+    run_until_received(fixture, 1);
+    uvhttp_tcp_t *tcp = fixture->tcp;
+    uvhttp__output_check_start(tcp);
+    uvhttp__output_check_t *check = &tcp->loop->output_checks[tcp->output_check];
+    check->rate.moved_ms -= SILENT_MS;
+    check->rate.credit_ms = 0;
+    uvhttp_tcp_close(tcp);
+    assert_in_range((uint32_t)uvhttp__conn_now_ms(tcp) - check->rate.moved_ms, 0, SILENT_MS / 2);
+    assert_int_equal(check->rate.credit_ms, fixture->config.rate_grace * 1000);
+    leave(fixture, fd);
+}
+
 int main(void) {
     return RUN_ON_ENGINES(test_what_the_client_sends_lets_a_connection_linger_on, test_but_not_a_trickle,
-                          test_and_not_for_ever);
+                          test_and_not_for_ever, test_a_second_close_changes_nothing,
+                          test_the_limits_of_the_end_begin_to_count_with_it);
 }

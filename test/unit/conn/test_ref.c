@@ -43,6 +43,27 @@ static void test_another_thread_closes_after_what_it_sent(void **state) {
     fixture_leave(fixture, fd);
 }
 
+static void note_status(uvhttp_tcp_t *tcp, int status, void *user) {
+    fixture_t *fixture = user;
+    if (status == UVHTTP_E_LIMIT) fixture_saw(fixture, SEEN_STEP, 1);
+    count_close(tcp, status, user);
+}
+
+/* Nobody would notice that bytes are missing in front of the next ones. */
+static void test_what_the_queue_does_not_hold_resets_the_connection(void **state) {
+    fixture_t *fixture = *state;
+    static const char large[5000];
+    fixture->config.write_high_watermark = 1000;
+    fixture->config.write_queue_max = sizeof large - 1;
+    fixture->handlers.on_close = note_status;
+    int fd = fixture_dial_with_ref(fixture);
+    assert_int_equal(uvhttp_tcp_ref_send(fixture->ref, large, sizeof large), UVHTTP_OK);
+    (void)uvhttp_tcp_ref_send(fixture->ref, "behind it", 9);
+    client_expect_reset(fd);
+    close(fd);
+    wait_seen(fixture, SEEN_STEP, 1);
+}
+
 /* on_close comes before the handle is notified, so that the loop has to iterate once more. */
 static void wait_gone(uvhttp_tcp_ref_t *ref) {
     uint64_t end_ms = clock_ms() + TIMEOUT_MS;
@@ -154,6 +175,7 @@ static void test_threads_send_while_connections_come_and_go(void **state) {
 int main(void) {
     return RUN_ON_ENGINES(test_another_thread_sends, test_many_sends_of_one_thread_keep_their_order,
                           test_another_thread_closes_after_what_it_sent,
+                          test_what_the_queue_does_not_hold_resets_the_connection,
                           test_a_connection_that_is_gone_is_reported_as_aborted, test_a_handle_outlives_its_server,
                           test_threads_send_while_connections_come_and_go);
 }

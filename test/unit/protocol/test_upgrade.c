@@ -191,6 +191,104 @@ static void test_a_late_upgrade_learns_of_drain_and_fin(void **state) {
     }
 }
 
+/* As with a TCP server, the data of a connection is not what the handlers get. */
+static char own_data;
+static atomic_int strangers;
+
+static void own_open(uvhttp_tcp_t *tcp, void *user) {
+    on_open(tcp, user);
+    uvhttp_tcp_set_data(tcp, &own_data);
+}
+static void check_user(uvhttp_tcp_t *tcp, const void *user) {
+    if (strcmp(user, "mine ") != 0 || uvhttp_tcp_data(tcp) != &own_data) atomic_fetch_add(&strangers, 1);
+}
+static void own_received(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
+    check_user(tcp, user);
+    on_data(tcp, data, size, user);
+}
+static void own_end(uvhttp_tcp_t *tcp, void *user) {
+    check_user(tcp, user);
+    on_end(tcp, user);
+}
+static void own_close(uvhttp_tcp_t *tcp, int status, void *user) {
+    check_user(tcp, user);
+    on_close(tcp, status, user);
+}
+static const uvhttp_tcp_handlers_t own_handlers = {
+    .on_open = own_open, .on_data = own_received, .on_end = own_end, .on_close = own_close};
+
+static void upgrade_with_data(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
+    (void)uvhttp_response_upgrade(res, "echo", &own_handlers, user);
+}
+
+static void test_the_data_of_a_connection_is_not_the_user_of_its_handlers(void **state) {
+    serving_t *serving = *state;
+    begin(state);
+    strangers = 0;
+    serving_stop(serving);
+    uvhttp_server_free(serving->server);
+    serving_make(serving);
+    uvhttp_get(serving->server, "/up", upgrade_with_data, (void *)"mine ");
+    serving_start(serving);
+    int fd = client_ask(serving, UPGRADE("/up") "early");
+    assert_int_equal(client_read(fd)->status, 101);
+    expect_text(fd, "mine early");
+    shutdown(fd, SHUT_WR);
+    client_expect_end(fd);
+    close(fd);
+    WAIT_UNTIL(closes == 1);
+    assert_int_equal(strangers, 0);
+}
+
+static void close_at_open(uvhttp_tcp_t *tcp, void *user) {
+    on_open(tcp, user);
+    uvhttp_tcp_close(tcp);
+}
+static void count_stop(uvhttp_tcp_t *tcp, void *user) {
+    (void)tcp, (void)user;
+    atomic_fetch_add(&ends, 1);
+}
+static const uvhttp_tcp_handlers_t brief_handlers = {
+    .on_open = close_at_open, .on_data = on_data, .on_end = on_end, .on_stop = count_stop, .on_close = on_close};
+
+static void upgrade_briefly(uvhttp_response_t *res, void *user) {
+    uvhttp_response_upgrade(res, "echo", &brief_handlers, user);
+}
+
+/* Nothing but on_close follows a close in on_open, also if the server stops or the client has sent FIN. */
+static void test_a_late_upgrade_that_closes_at_once_learns_of_nothing_else(void **state) {
+    serving_t *serving = *state;
+    serving->config.half_close = true;
+    for (int draining = 0; draining < 2; draining++) {
+        begin(state);
+        int fd = client_ask(serving, UPGRADE("/up-later"));
+        WAIT_UNTIL(atomic_load(&slot));
+        uvhttp_deferred_t *deferred = atomic_exchange(&slot, NULL);
+        if (draining)
+            uvhttp_server_stop(serving->server);
+        else
+            shutdown(fd, SHUT_WR);
+        int other = draining ? -1 : client_ask(serving, GET("/nowhere")); /* behind the FIN */
+        if (other >= 0) assert_int_equal(client_read(other)->status, 404);
+        assert_int_equal(uvhttp_deferred_run(deferred, upgrade_briefly, (void *)"hello"), UVHTTP_OK);
+        uvhttp_deferred_release(deferred);
+        assert_int_equal(client_read(fd)->status, 101);
+        expect_text(fd, "hello");
+        client_expect_end(fd);
+        close(fd);
+        WAIT_UNTIL(closes == 1);
+        assert_int_equal(ends, 0);
+        if (other >= 0) close(other);
+        if (draining)
+            serving_join(serving);
+        else
+            serving_stop(serving);
+        uvhttp_server_free(serving->server);
+        serving->server = NULL;
+    }
+}
+
 /* --- hooks --- */
 
 static char order[64];
@@ -244,9 +342,10 @@ static void test_hooks_run_backwards_and_done_comes_last(void **state) {
 
 int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
-    return RUN_ON_EACH(test_bytes_behind_the_head_are_the_other_protocols,
-                       test_what_is_no_upgrade_is_refused_with_a_code,
-                       test_a_response_in_place_of_the_upgrade_ends_the_connection_as_asked,
-                       test_a_reset_is_reported_to_the_other_protocol, test_a_drain_closes_upgraded_connections,
-                       test_a_late_upgrade_learns_of_drain_and_fin, test_hooks_run_backwards_and_done_comes_last);
+    return RUN_ON_EACH(
+        test_bytes_behind_the_head_are_the_other_protocols, test_what_is_no_upgrade_is_refused_with_a_code,
+        test_a_response_in_place_of_the_upgrade_ends_the_connection_as_asked,
+        test_a_reset_is_reported_to_the_other_protocol, test_a_drain_closes_upgraded_connections,
+        test_a_late_upgrade_learns_of_drain_and_fin, test_the_data_of_a_connection_is_not_the_user_of_its_handlers,
+        test_a_late_upgrade_that_closes_at_once_learns_of_nothing_else, test_hooks_run_backwards_and_done_comes_last);
 }

@@ -155,7 +155,8 @@ static const uvhttp__channel_ops_t window_ops = {.send = window_send,
 /* --- the peer, and time --- */
 
 void window_init(window_channel_t *it, uvhttp__loop_t *loop, const uvhttp__channel_events_t *events, void *user) {
-    *it = (window_channel_t){.channel = {&window_ops, events, user, loop}, .deadline_ms = UINT64_MAX};
+    *it = (window_channel_t){.channel = {.ops = &window_ops, .events = events, .user = user, .loop = loop},
+                             .deadline_ms = UINT64_MAX};
     it->last = &it->first;
     events->on_open(&it->channel);
 }
