@@ -71,6 +71,7 @@ request_t sim_http_request_of(const op_t *op, uint32_t tag) {
                        .may_break = op->route == BROKEN,
                        .events = op->route == EVENTS,
                        .may_be_503 = op->route == WHANDLE && !sim_threads_are_patient,
+                       .prompt = op->prompt,
                        .untagged = file};
 }
 
@@ -137,9 +138,8 @@ static request_t *expected(client_t *client) {
 }
 
 const request_t *sim_http_pending(const client_t *client) {
-    return client->responded < client->asked && client->requests[client->responded].sent_ns
-               ? &client->requests[client->responded]
-               : NULL;
+    bool pending = client->responded < client->asked && client->requests[client->responded].sent_ns;
+    return pending ? &client->requests[client->responded] : NULL;
 }
 
 static const char *field(const client_t *client, const char *name) {
@@ -172,6 +172,8 @@ static bool upgraded(client_t *client, const request_t *request) {
     const char *accept = field(client, "Sec-WebSocket-Accept");
     if (!accept || strncmp(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n", 30) != 0)
         sim_fail("client %u: 101 without the right Sec-WebSocket-Accept", client->id);
+    sim_access_log_expect(request->tag, 101);
+    sim_ws_opened(client->tunnels[0]);
     client->responded++;
     client->head_size = 0;
     client->state = FRAMES;
@@ -298,9 +300,11 @@ void sim_http_take(client_t *client, const char *data, size_t size) {
         return;
     }
     for (size_t i = 0; i < size;) {
-        if (client->state == FRAMES)
-            i += sim_ws_take(client, data + i, size - i);
-        else if (client->state == BODY || client->state == CHUNK_DATA)
+        if (client->state == FRAMES) {
+            sim_ws_take(client->tunnels[0], data + i, size - i);
+            return;
+        }
+        if (client->state == BODY || client->state == CHUNK_DATA)
             i += take_body(client, data + i, size - i);
         else
             take_byte(client, data[i++]);

@@ -468,10 +468,19 @@ static void respond_streamed(uvhttp_ws_t *ws, uint32_t tag, uint32_t size) {
 }
 
 typedef struct pause {
+    uint32_t tag;
     uvhttp_timer_t timer;
     uvhttp_ws_t *ws;
     bool paused;
 } pause_t;
+
+/* Callbacks know which tunnel of a client it is. */
+uvhttp_flow_t sim_ws_upgrade_request(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)res, (void)user;
+    check_origin(req, sim_request_number(req, "tag", 16));
+    uvhttp_request_set_data(req, (void *)(uintptr_t)sim_request_number(req, "tag", 16));
+    return UVHTTP_NEXT;
+}
 
 static void on_ws_timer(uvhttp_timer_t *timer, void *user) {
     (void)timer;
@@ -483,7 +492,9 @@ static void on_ws_timer(uvhttp_timer_t *timer, void *user) {
 static void on_ws_open(uvhttp_ws_t *ws, void *user) {
     (void)user;
     pause_t *pause = calloc(1, sizeof *pause);
+    pause->tag = (uint32_t)(uintptr_t)uvhttp_ws_data(ws);
     pause->ws = ws;
+    sim_ws_app_opened(pause->tag);
     uvhttp_ws_set_data(ws, pause);
     handlers_open++;
 }
@@ -505,8 +516,9 @@ static void on_ws_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *us
 }
 
 static void on_ws_close(uvhttp_ws_t *ws, int code, uvhttp_str_t reason, void *user) {
-    (void)code, (void)reason, (void)user;
+    (void)reason, (void)user;
     pause_t *pause = uvhttp_ws_data(ws);
+    sim_ws_app_closed(pause->tag, code);
     uvhttp_timer_stop(&pause->timer);
     free(pause);
     handlers_open--;
@@ -631,9 +643,12 @@ static void add_routes(uvhttp_server_t *server, uint32_t loop_count) {
                          &(uvhttp_route_options_t){.stream_body = true});
     uvhttp_route_options(uvhttp_post(server, "/broken/:tag/:size/:ms", on_broken, NULL),
                          &(uvhttp_route_options_t){.stream_body = true});
-    uvhttp_websocket(
-        server, "/ws",
-        &(uvhttp_ws_handlers_t){.on_open = on_ws_open, .on_message = on_ws_message, .on_close = on_ws_close}, NULL);
+    uvhttp_websocket(server, "/ws/:tag",
+                     &(uvhttp_ws_handlers_t){.on_upgrade = sim_ws_upgrade_request,
+                                             .on_open = on_ws_open,
+                                             .on_message = on_ws_message,
+                                             .on_close = on_ws_close},
+                     NULL);
     sim_topics_add(server);
     sim_gateway_add(server);
     sim_handles_add(server);
@@ -695,6 +710,7 @@ void sim_server_check_end(uvhttp_server_t *server) {
     if (accepted != closed)
         sim_fail("%llu connections were accepted and %llu closed", (unsigned long long)accepted,
                  (unsigned long long)closed);
+    sim_world_check_callbacks();
     if (references) sim_fail("%u response bodies were not released", references);
     if (handlers_open) sim_fail("%u handlers have not been told of their end", handlers_open);
 }

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <uvhttp/route.h>
 
 #define SIM_NEVER UINT64_MAX
 #define SIM_MS UINT64_C(1000000)
@@ -132,6 +133,8 @@ void sim_world_step(sim_random_t *random);
 /* The server has sent something, or has closed. */
 void sim_world_wake(void *arg);
 void sim_world_check_end(void);
+/* The server has ended: no callback follows. */
+void sim_world_check_callbacks(void);
 /* An operator asks the server to stop. */
 void sim_world_drain(void);
 /* A handler that waits for capacity has written so many bytes of a response. */
@@ -282,6 +285,13 @@ extern bool sim_admin_listens;
 void sim_operators_new(uint64_t seed, uint32_t clients);
 /* The server is asked to stop, by somebody else. */
 void sim_operators_stopped(void);
+
+/* --- websocket.c: what handlers have seen --- */
+
+/* on_upgrade: the number of the request becomes uvhttp_ws_data. */
+uvhttp_flow_t sim_ws_upgrade_request(struct uvhttp_request *req, struct uvhttp_response *res, void *user);
+void sim_ws_app_opened(uint32_t tag);
+void sim_ws_app_closed(uint32_t tag, int code);
 
 /* --- topics.c: WebSocket publications --- */
 
