@@ -261,13 +261,18 @@ enum {
     SIM_WS_CLOSE_SIZE,
     SIM_WS_CLOSE_TEXT,
     SIM_WS_UTF8,
+    SIM_WS_RESERVED_1, /* where it may not be */
+    SIM_WS_BOMB,       /* these, and what follows, in a message that is compressed */
+    SIM_WS_NO_DEFLATE,
+    SIM_WS_CUT_DEFLATE,
     SIM_WS_OFFENCES
 };
 /* NULL: there is one with this number. */
 tunnel_t *sim_ws_new(client_t *client, const op_t *op, uint32_t tag);
+const char *sim_ws_route(const tunnel_t *tunnel);
 void sim_ws_free(client_t *client);
 /* The server has accepted it. */
-void sim_ws_opened(tunnel_t *tunnel);
+void sim_ws_opened(tunnel_t *tunnel, const char *extension);
 /* By HTTP/1. */
 void sim_ws_upgrade(client_t *client, const op_t *op);
 /* A message, a ping, an end or an offence. */

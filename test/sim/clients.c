@@ -288,7 +288,7 @@ static bool awaits(client_t *client, const op_t *op) {
                 return client->out_at < client->out_size ||
                        (!op->eager && sim_ws_is_asked(client->tunnels[op->tunnel]));
             return client->out_at < client->out_size || client->responded < client->asked;
-        case OP_AWAIT_TUNNEL: return sim_ws_is_open(client->tunnels[op->tunnel]);
+        case OP_AWAIT_TUNNEL: return sim_ws_is_open(client->tunnels[op->tunnel]) && client->deadline_ns > sim_now_ns;
         case OP_WAIT: return client->responded < client->asked || !sim_ws_quiet(client) || sim_h2_sends(client);
         case OP_SETTLE: return client->out_at < client->out_size || !sim_h2_settle(client);
         case OP_PAUSE: return client->deadline_ns > sim_now_ns;
@@ -348,7 +348,8 @@ static void do_op(client_t *client) {
         if (!stopped && !sim_places_are_few && !no_websocket && !sim_ws_any_open(client))
             sim_fail("client %u: the server has not closed within %u ms", client->id, op->ms);
     }
-    if (op->kind == OP_AWAIT_TUNNEL && client->deadline_ns <= sim_now_ns && awaits(client, op) && !sim_failing)
+    if (op->kind == OP_AWAIT_TUNNEL && client->deadline_ns <= sim_now_ns && !sim_failing &&
+        sim_ws_is_open(client->tunnels[op->tunnel]))
         sim_fail("client %u: tunnel %u has not ended within %u ms", client->id, op->tunnel, op->ms);
     if (awaits(client, op)) return;
     end_op(client, op);

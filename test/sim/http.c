@@ -142,11 +142,11 @@ const request_t *sim_http_pending(const client_t *client) {
     return pending ? &client->requests[client->responded] : NULL;
 }
 
-static const char *field(const client_t *client, const char *name) {
+static char *field(client_t *client, const char *name) {
     size_t size = strlen(name);
-    for (const char *line = strstr(client->head, "\r\n"); line && line[2] != '\r'; line = strstr(line + 2, "\r\n")) {
+    for (char *line = strstr(client->head, "\r\n"); line && line[2] != '\r'; line = strstr(line + 2, "\r\n")) {
         if (strncasecmp(line + 2, name, size) != 0 || line[2 + size] != ':') continue;
-        const char *value = line + 2 + size + 1;
+        char *value = line + 2 + size + 1;
         while (*value == ' ') value++;
         return value;
     }
@@ -173,7 +173,9 @@ static bool upgraded(client_t *client, const request_t *request) {
     if (!accept || strncmp(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n", 30) != 0)
         sim_fail("client %u: 101 without the right Sec-WebSocket-Accept", client->id);
     sim_access_log_expect(request->tag, 101);
-    sim_ws_opened(client->tunnels[0]);
+    char *agreed = field(client, "Sec-WebSocket-Extensions");
+    if (agreed) *strstr(agreed, "\r\n") = '\0';
+    sim_ws_opened(client->tunnels[0], agreed);
     client->responded++;
     client->head_size = 0;
     client->state = FRAMES;

@@ -110,6 +110,7 @@ typedef struct head {
     int status;
     bool tagged;
     uint32_t tag;
+    char extension[EXTENSION_MAX]; /* of WebSocket */
 } head_t;
 
 static head_t read_block(client_t *client, const char *block, size_t size) {
@@ -122,6 +123,8 @@ static head_t read_block(client_t *client, const char *block, size_t size) {
         char value[32] = "";
         memcpy(value, field.text + field.name_size, field.value_size < 31 ? field.value_size : 31);
         if (field.name == UVHTTP__HPACK_STATUS) head.status = atoi(value);
+        if (field.name_size == 24 && memcmp(field.text, "sec-websocket-extensions", 24) == 0)
+            snprintf(head.extension, sizeof head.extension, "%.*s", (int)field.value_size, field.text + 24);
         if (field.name_size != 5 || memcmp(field.text, "x-tag", 5) != 0) continue;
         head.tagged = true;
         head.tag = (uint32_t)strtoul(value, NULL, 16);
@@ -149,8 +152,8 @@ static void check_head(client_t *client, uint32_t at, stream_t *stream, head_t h
     stream->status = head.status;
 }
 
-static void open_tunnel(client_t *client, stream_t *stream, bool ends) {
-    if (sim_h2_tunnel_opens(stream, stream->status, ends))
+static void open_tunnel(client_t *client, stream_t *stream, const char *extension, bool ends) {
+    if (sim_h2_tunnel_opens(stream, stream->status, *extension ? extension : NULL, ends))
         sim_access_log_expect(client->requests[stream - client->h2->streams].tag, 200);
     sim_h2_responded(client);
 }
@@ -161,7 +164,7 @@ static void take_headers(client_t *client, uint32_t id, unsigned flags, const ch
     stream_t *stream = client->h2->deaf ? NULL : stream_of(client, id);
     if (!stream || head.status == 100 || head.status == 103) return;
     check_head(client, id / 2, stream, head);
-    if (stream->tunnel) open_tunnel(client, stream, flags & UVHTTP__HTTP2_FLAG_END_STREAM);
+    if (stream->tunnel) open_tunnel(client, stream, head.extension, flags & UVHTTP__HTTP2_FLAG_END_STREAM);
     if (flags & UVHTTP__HTTP2_FLAG_END_STREAM) stream_ended(client, id / 2);
 }
 

@@ -87,7 +87,7 @@ void sim_h2_put_field(char **block, const char *name, const char *value);
 /* --- http2_tunnel.c --- */
 
 /* Returns whether it is open. */
-bool sim_h2_tunnel_opens(stream_t *stream, int status, bool ends);
+bool sim_h2_tunnel_opens(stream_t *stream, int status, const char *extension, bool ends);
 /* END_STREAM has come. */
 void sim_h2_tunnel_ended(client_t *client, stream_t *stream);
 

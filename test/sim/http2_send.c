@@ -43,7 +43,12 @@ size_t sim_h2_begin(const client_t *client, char *data) {
 
 void sim_h2_put_string(char **block, const char *text) {
     size_t size = strlen(text);
-    *(*block)++ = (char)size;
+    if (size >= 127) { /* in two bytes (RFC 7541 section 5.1) */
+        *(*block)++ = 127;
+        *(*block)++ = (char)(size - 127);
+    } else {
+        *(*block)++ = (char)size;
+    }
     memcpy(*block, text, size);
     *block += size;
 }

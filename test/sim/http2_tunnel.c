@@ -10,18 +10,19 @@ bool sim_h2_has_settings(const client_t *client) {
     return client->h2->heard;
 }
 
-static size_t put_connect(const client_t *client, char *block, const op_t *op, uint32_t tag) {
+static size_t put_connect(const tunnel_t *tunnel, char *block) {
     char path[64], *end = block;
-    snprintf(path, sizeof path, "/%s/%x", op->topic ? "topic" : "ws", tag);
+    snprintf(path, sizeof path, "/%s/%x", sim_ws_route(tunnel), tunnel->tag);
     *end++ = 0x02;
     sim_h2_put_string(&end, "CONNECT");
     sim_h2_put_field(&end, ":protocol", "websocket");
-    *end++ = (char)(client->transport.tls ? 0x87 : 0x86);
+    *end++ = (char)(tunnel->client->transport.tls ? 0x87 : 0x86);
     *end++ = 0x04;
     sim_h2_put_string(&end, path);
     *end++ = 0x41;
     sim_h2_put_string(&end, "sim");
     sim_h2_put_field(&end, "sec-websocket-version", "13");
+    if (*tunnel->offer.text) sim_h2_put_field(&end, "sec-websocket-extensions", tunnel->offer.text);
     return (size_t)(end - block);
 }
 
@@ -34,7 +35,7 @@ void sim_h2_connect(client_t *client, const op_t *op) {
     sim_h2_credit_open(h2, &h2->streams[at]);
     char frame[FRAME_HEAD_SIZE + 512];
     writer_t out = {frame, 0};
-    size_t size = put_connect(client, frame + FRAME_HEAD_SIZE, op, tag);
+    size_t size = put_connect(h2->streams[at].tunnel, frame + FRAME_HEAD_SIZE);
     (void)sim_h2_put_frame(&out, size, UVHTTP__HTTP2_HEADERS, UVHTTP__HTTP2_FLAG_END_HEADERS, 2 * at + 1);
     sim_transport_out(client, frame, out.size);
     client->requests[at] = (request_t){.tag = tag, .status = 200, .upgrade = true};
@@ -57,14 +58,14 @@ void sim_h2_tunnel_acts(client_t *client, tunnel_t *tunnel) {
 }
 
 /* The response: 200 means that it is open. Other statuses are those of a request. */
-bool sim_h2_tunnel_opens(stream_t *stream, int status, bool ends) {
+bool sim_h2_tunnel_opens(stream_t *stream, int status, const char *extension, bool ends) {
     tunnel_t *tunnel = stream->tunnel;
     if (status != 200) {
         tunnel->decided = tunnel->ended = true;
         return false;
     }
     if (ends) sim_fail("client %u: a tunnel that has no body", tunnel->client->id);
-    sim_ws_opened(tunnel);
+    sim_ws_opened(tunnel, extension);
     return true;
 }
 

@@ -99,7 +99,7 @@ static void on_limit(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
 /* --- who it is from --- */
 
 /* What a request shows of its connection, on any thread, also when its client has gone meanwhile: a snapshot. */
-static void check_origin(uvhttp_request_t *req, uint32_t tag) {
+void sim_server_check_origin(uvhttp_request_t *req, uint32_t tag) {
     if (tag < 0x1000 || sim_failing) return; /* a hostile client's */
     char expected[32];
     uvhttp_str_t said = uvhttp_request_header(req, "X-From"), client = uvhttp_request_client(req),
@@ -212,7 +212,7 @@ static void run_job(void *user) {
     call_t *call = user;
     if (call->ms) nanosleep(&(struct timespec){.tv_sec = call->ms / 1000, .tv_nsec = call->ms % 1000 * 1000000L}, NULL);
     uvhttp_request_t *req = uvhttp_deferred_request(call->deferred);
-    if (req) check_origin(req, call->tag);
+    if (req) sim_server_check_origin(req, call->tag);
     sim_log_lines();
     respond_deferred(call);
 }
@@ -313,7 +313,7 @@ static void on_work(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     call_t call = read_call(req);
     reload_once(&call);
     if (call.ms) nanosleep(&(struct timespec){.tv_sec = call.ms / 1000, .tv_nsec = call.ms % 1000 * 1000000L}, NULL);
-    check_origin(req, call.tag);
+    sim_server_check_origin(req, call.tag);
     sim_log_lines();
     if (call.tag % 3)
         write_waiting(res, &call);
@@ -326,7 +326,7 @@ static void on_coro(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     call_t call = read_call(req);
     int slept = uvhttp_coro_sleep(call.ms);
     sim_log_lines();
-    check_origin(req, call.tag);
+    sim_server_check_origin(req, call.tag);
     if (slept != UVHTTP_OK) return;
     if (call.tag % 3)
         write_waiting(res, &call);
@@ -442,88 +442,6 @@ static uvhttp_flow_t wait_first(uvhttp_request_t *req, uvhttp_response_t *res, v
     return UVHTTP_STOP;
 }
 
-/* --- WebSocket --- */
-
-/* What a message asks for: its tag, the size of the response, and bytes that are checked. */
-static void respond_buffered(uvhttp_ws_t *ws, uint32_t tag, uint32_t size) {
-    char *body = malloc(size + 1);
-    sim_fill(body, tag, 0, size);
-    int status = uvhttp_ws_send(ws, UVHTTP_WS_BINARY, body, size);
-    if (status != UVHTTP_OK && status != UVHTTP_E_AGAIN) uvhttp_ws_close(ws, UVHTTP_WS_INTERNAL_ERROR, NULL);
-    free(body);
-}
-
-static void respond_streamed(uvhttp_ws_t *ws, uint32_t tag, uint32_t size) {
-    int status = uvhttp_ws_begin(ws, UVHTTP_WS_BINARY);
-    for (uint32_t done = 0; done < size && (status == UVHTTP_OK || status == UVHTTP_E_AGAIN);) {
-        char piece[4000];
-        uint32_t part = 1 + (tag * 31 + done) % (uint32_t)sizeof piece;
-        if (part > size - done) part = size - done;
-        sim_fill(piece, tag, done, part);
-        status = uvhttp_ws_write(ws, piece, part);
-        done += part;
-    }
-    if (status == UVHTTP_OK || status == UVHTTP_E_AGAIN) status = uvhttp_ws_end(ws);
-    if (status != UVHTTP_OK && status != UVHTTP_E_AGAIN) uvhttp_ws_close(ws, UVHTTP_WS_INTERNAL_ERROR, NULL);
-}
-
-typedef struct pause {
-    uint32_t tag;
-    uvhttp_timer_t timer;
-    uvhttp_ws_t *ws;
-    bool paused;
-} pause_t;
-
-/* Callbacks know which tunnel of a client it is. */
-uvhttp_flow_t sim_ws_upgrade_request(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    (void)res, (void)user;
-    check_origin(req, sim_request_number(req, "tag", 16));
-    uvhttp_request_set_data(req, (void *)(uintptr_t)sim_request_number(req, "tag", 16));
-    return UVHTTP_NEXT;
-}
-
-static void on_ws_timer(uvhttp_timer_t *timer, void *user) {
-    (void)timer;
-    pause_t *pause = user;
-    pause->paused = false;
-    uvhttp_ws_resume(pause->ws);
-}
-
-static void on_ws_open(uvhttp_ws_t *ws, void *user) {
-    (void)user;
-    pause_t *pause = calloc(1, sizeof *pause);
-    pause->tag = (uint32_t)(uintptr_t)uvhttp_ws_data(ws);
-    pause->ws = ws;
-    sim_ws_app_opened(pause->tag);
-    uvhttp_ws_set_data(ws, pause);
-    handlers_open++;
-}
-
-static void on_ws_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
-    (void)user;
-    pause_t *pause = uvhttp_ws_data(ws);
-    if (message.type != UVHTTP_WS_BINARY || message.size < 8) sim_fail("a message of %zu bytes", message.size);
-    if (pause->paused) sim_fail("a message of a connection that is paused");
-    uint32_t tag = sim_get32(message.data), size = sim_get32(message.data + 4);
-    check(message.data + 8, message.size - 8, tag, 0);
-    if (tag % 3 == 0)
-        respond_streamed(ws, tag, size);
-    else
-        respond_buffered(ws, tag, size);
-    if (tag % 4 || uvhttp_timer_start(&pause->timer, size % 500, on_ws_timer, pause) != UVHTTP_OK) return;
-    pause->paused = true;
-    uvhttp_ws_pause(ws);
-}
-
-static void on_ws_close(uvhttp_ws_t *ws, int code, uvhttp_str_t reason, void *user) {
-    (void)reason, (void)user;
-    pause_t *pause = uvhttp_ws_data(ws);
-    sim_ws_app_closed(pause->tag, code);
-    uvhttp_timer_stop(&pause->timer);
-    free(pause);
-    handlers_open--;
-}
-
 /* --- life --- */
 
 /* What io_uring tries out once in a process is done in seed 0, which runs first. */
@@ -564,6 +482,7 @@ void sim_server_plan(uint64_t seed) {
     plan_crowd(seed);
     sim_collector_reset(seed);
     sim_access_log_reset();
+    sim_ws_plan(seed);
     sim_random_t of_log = sim_random_of(seed, 0x92);
     sim_access_log_is_file = sim_one_in(&of_log, 2);
 }
@@ -643,12 +562,7 @@ static void add_routes(uvhttp_server_t *server, uint32_t loop_count) {
                          &(uvhttp_route_options_t){.stream_body = true});
     uvhttp_route_options(uvhttp_post(server, "/broken/:tag/:size/:ms", on_broken, NULL),
                          &(uvhttp_route_options_t){.stream_body = true});
-    uvhttp_websocket(server, "/ws/:tag",
-                     &(uvhttp_ws_handlers_t){.on_upgrade = sim_ws_upgrade_request,
-                                             .on_open = on_ws_open,
-                                             .on_message = on_ws_message,
-                                             .on_close = on_ws_close},
-                     NULL);
+    sim_endpoints_add(server);
     sim_topics_add(server);
     sim_gateway_add(server);
     sim_handles_add(server);
@@ -700,6 +614,7 @@ void sim_server_check_end(uvhttp_server_t *server) {
         sim_fail("%llu lines of the access log count as written, and %llu have come", (unsigned long long)stats.lines,
                  (unsigned long long)sim_access_log_lines());
     sim_limiter_check_end();
+    sim_endpoints_check_end();
     sim_topics_check_end(server);
     sim_gateway_check_end();
     sim_handles_check_end();

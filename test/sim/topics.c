@@ -23,7 +23,7 @@ static publication_t *publication_new(uint32_t tag, uint32_t size) {
     publication->size = 8 + (size_t)size;
     sim_put32(publication->data, tag);
     sim_put32(publication->data + 4, size);
-    sim_fill(publication->data + 8, tag, 0, size);
+    sim_ws_fill(publication->data + 8, tag, 0, size);
     return publication;
 }
 
@@ -81,7 +81,8 @@ static void on_close(uvhttp_ws_t *ws, int code, uvhttp_str_t reason, void *user)
 
 void sim_topics_add(uvhttp_server_t *server) {
     jobs_open = 0;
-    const uvhttp_ws_options_t options = {.publish_to_self = true};
+    uvhttp_ws_options_t options = sim_ws_options();
+    options.publish_to_self = true;
     uvhttp_websocket(server, "/topic/:tag",
                      &(uvhttp_ws_handlers_t){.on_upgrade = sim_ws_upgrade_request,
                                              .on_open = on_open,

@@ -8,12 +8,19 @@
 
 #include "websocket.h"
 
+enum { COMPRESSIBLE_MIN = 1000 }; /* bytes */
+
 /* Those of a tunnel are apart from the client's requests, and from other tunnels'. */
 uint32_t sim_ws_tag(const tunnel_t *tunnel, uint32_t message) {
     return (tunnel->client->id << 8 | 0x80 | tunnel->number << 5 | message) + 0x1000;
 }
 
 /* --- what is awaited --- */
+
+/* A publication that finds no thread, or a server that stops, ends the connection. */
+static bool may_have_failed(const tunnel_t *tunnel) {
+    return tunnel->topic && (!sim_threads_are_patient || sim_clients_stopped());
+}
 
 static bool is_quiet(const tunnel_t *tunnel) {
     if (!tunnel->open || tunnel->ended || tunnel->closes || tunnel->reset || tunnel->due || tunnel->stingy) return true;
@@ -85,13 +92,14 @@ static void check_code(tunnel_t *tunnel, uint16_t code) {
     if (due) tunnel->punished = true;
     if (own || due)
         check_all_responded(tunnel);
-    else if (!sim_failing && !(sim_clients_stopped() && code == WS_GOING_AWAY))
+    else if (!sim_failing && !(sim_clients_stopped() && code == WS_GOING_AWAY) &&
+             !(code == WS_INTERNAL_ERROR && may_have_failed(tunnel)))
         sim_fail("client %u: tunnel %u: a close frame with code %u for no reason", tunnel->client->id, tunnel->number,
                  code);
 }
 
 bool sim_ws_is_cut(const tunnel_t *tunnel) {
-    return tunnel->frames.head_have > 0 || tunnel->frames.in_message;
+    return tunnel->frames.head_have > 0 || (tunnel->frames.in_message && !tunnel->closes);
 }
 
 static void check_punished(const tunnel_t *tunnel) {
@@ -245,20 +253,35 @@ static void publication_ended(tunnel_t *tunnel) {
     if (tag == sim_ws_tag(tunnel, number)) tunnel->responded++;
 }
 
+/* What does not become smaller is sent as it is, what can become smaller is compressed. */
+static void check_compressed(const tunnel_t *tunnel, uint32_t tag) {
+    const frames_t *frames = &tunnel->frames;
+    if (frames->compressed && frames->wire_size >= frames->message_at)
+        sim_fail("client %u: a message of %llu bytes is compressed to %llu", tunnel->client->id,
+                 (unsigned long long)frames->message_at, (unsigned long long)frames->wire_size);
+    bool may = tunnel->deflate && !tunnel->topic && !SIM_WS_IS_STREAMED(tag) && tag % 7 != 0;
+    if (may && !frames->compressed && frames->message_at >= COMPRESSIBLE_MIN && !sim_failing &&
+        frames->message_at >= sim_ws.size_min)
+        sim_fail("client %u: the message for %x, of %llu bytes, is not compressed", tunnel->client->id, tag,
+                 (unsigned long long)frames->message_at);
+}
+
 static void message_ended(tunnel_t *tunnel) {
     frames_t *frames = &tunnel->frames;
     const message_t *message = &tunnel->messages[tunnel->responded];
     if (!tunnel->topic && frames->message_at != message->size)
         sim_fail("client %u: the message for %x has %llu bytes instead of %u", tunnel->client->id, message->tag,
                  (unsigned long long)frames->message_at, message->size);
+    if (frames->compressed) sim_ws_inflate_end(tunnel);
+    check_compressed(tunnel, message->tag);
     if (tunnel->topic) {
         publication_ended(tunnel);
     } else {
         sim_trace("message", tunnel->client->id, message->size);
         tunnel->responded++;
     }
-    frames->in_message = false;
-    frames->message_at = 0;
+    frames->in_message = frames->compressed = false;
+    frames->message_at = frames->wire_size = 0;
 }
 
 /* --- frames --- */
@@ -282,7 +305,9 @@ static void head_ended(tunnel_t *tunnel) {
     if (frames->head_size > 2) frames->left = 0;
     for (uint32_t i = 2; i < frames->head_size; i++) frames->left = frames->left << 8 | frames->head[i];
     bool control = frames->opcode >= CLOSE, data = frames->opcode <= BINARY;
-    if ((frames->head[0] & 0x70) || !(control || data) || frames->opcode > PONG)
+    bool begins = frames->opcode == TEXT || frames->opcode == BINARY;
+    if ((frames->head[0] & 0x70 & ~(begins && tunnel->deflate ? COMPRESSED : 0)) || !(control || data) ||
+        frames->opcode > PONG)
         sim_fail("client %u: a frame that begins with %02x", id, frames->head[0]);
     if (tunnel->closes) sim_fail("client %u: a frame behind a close frame", id);
     if (control && (frames->left > 125 || !frames->last)) sim_fail("client %u: a long control frame", id);
@@ -290,6 +315,8 @@ static void head_ended(tunnel_t *tunnel) {
         sim_fail("client %u: a frame in the wrong place of a message", id);
     if (data && tunnel->responded == tunnel->asked && !tunnel->topic)
         sim_fail("client %u: a message that nobody has asked for", id);
+    if (begins) frames->compressed = frames->head[0] & COMPRESSED;
+    if (data) frames->wire_size += frames->left;
     if (data) frames->in_message = true;
     if (frames->left == 0) frame_ended(tunnel);
 }
@@ -303,13 +330,13 @@ static void take_head_byte(tunnel_t *tunnel, char byte) {
     if (frames->head_have == frames->head_size) head_ended(tunnel);
 }
 
-static void take_payload(tunnel_t *tunnel, const char *data, size_t size) {
+void sim_ws_payload(tunnel_t *tunnel, const char *data, size_t size) {
     frames_t *frames = &tunnel->frames;
     for (; tunnel->topic && size > 0 && frames->message_at < 8; data++, size--)
         frames->publication[frames->message_at++] = *data;
     uint32_t tag = tunnel->topic ? sim_get32(frames->publication) : tunnel->messages[tunnel->responded].tag;
     uint64_t at = frames->message_at - (tunnel->topic ? 8 : 0);
-    size_t wrong = size > 0 ? sim_mismatch(data, tag, at, size) : size;
+    size_t wrong = size > 0 ? sim_ws_mismatch(data, tag, at, size) : size;
     if (wrong < size)
         sim_fail("client %u: byte %llu of the message for %x is wrong", tunnel->client->id,
                  (unsigned long long)(at + wrong), tag);
@@ -326,8 +353,10 @@ static size_t take_some(tunnel_t *tunnel, const char *data, size_t size) {
     if (frames->opcode >= CLOSE) {
         memcpy(frames->control + frames->control_have, data, part);
         frames->control_have += (uint32_t)part;
+    } else if (frames->compressed) {
+        sim_ws_inflate(tunnel, data, part);
     } else {
-        take_payload(tunnel, data, part);
+        sim_ws_payload(tunnel, data, part);
     }
     frames->left -= part;
     if (frames->left == 0) frame_ended(tunnel);

@@ -6,6 +6,8 @@
 
 #include "websocket.h"
 
+enum { PONG_WATERMARK_MIN = 65536 };
+
 /* --- a tunnel --- */
 
 static void make_seen(tunnel_t *tunnel) {
@@ -22,12 +24,18 @@ tunnel_t *sim_ws_new(client_t *client, const op_t *op, uint32_t tag) {
     if (!tunnel) abort();
     *tunnel = (tunnel_t){.client = client, .number = op->tunnel, .tag = tag, .topic = op->topic, .stingy = op->stingy};
     if (tunnel->topic) make_seen(tunnel);
+    if (!tunnel->stingy) sim_ws_offer(tunnel, &client->random); /* its messages must not fit its window */
     client->tunnels[op->tunnel] = tunnel;
     return tunnel;
 }
 
-void sim_ws_opened(tunnel_t *tunnel) {
+const char *sim_ws_route(const tunnel_t *tunnel) {
+    return tunnel->topic ? "topic" : tunnel->tag % 3 == 0 ? "parts" : "ws";
+}
+
+void sim_ws_opened(tunnel_t *tunnel, const char *extension) {
     tunnel->open = tunnel->decided = true;
+    sim_ws_agree(tunnel, extension);
 }
 
 void sim_ws_free(client_t *client) {
@@ -37,6 +45,7 @@ void sim_ws_free(client_t *client) {
         if (!tunnel) continue;
         free(tunnel->seen);
         free(tunnel->out);
+        sim_ws_deflate_free(tunnel);
         free(tunnel);
     }
 }
@@ -44,13 +53,15 @@ void sim_ws_free(client_t *client) {
 void sim_ws_upgrade(client_t *client, const op_t *op) {
     if (client->asked == REQUESTS_MAX || client->tunnels[op->tunnel]) return;
     uint32_t tag = (client->id << 8 | client->asked) + 0x1000;
-    (void)sim_ws_new(client, op, tag);
+    const tunnel_t *tunnel = sim_ws_new(client, op, tag);
     client->requests[client->asked++] = (request_t){.tag = tag, .status = 200, .upgrade = true};
-    char head[512];
-    int size = snprintf(head, sizeof head,
-                        "GET /%s/%x HTTP/1.1\r\nHost: sim\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-                        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-                        op->topic ? "topic" : "ws", tag);
+    char head[768];
+    const char *offer = tunnel->offer.text;
+    int size =
+        snprintf(head, sizeof head,
+                 "GET /%s/%x HTTP/1.1\r\nHost: sim\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                 "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n%s%s%s\r\n",
+                 sim_ws_route(tunnel), tag, *offer ? "Sec-WebSocket-Extensions: " : "", offer, *offer ? "\r\n" : "");
     sim_transport_out(client, head, (size_t)size);
 }
 
@@ -97,22 +108,24 @@ void sim_ws_put(tunnel_t *tunnel, unsigned first, const void *data, size_t size)
     put_frame(tunnel, first, size, data, size);
 }
 
-/* While messages are on their way the server may leave a pong out (RFC 6455 section 5.5.3). */
+/* While messages are on their way the server may leave a pong out (RFC 6455 section 5.5.3), and so it may if it keeps
+ * next to nothing for a client. */
 static void put_ping(tunnel_t *tunnel) {
     char text[16];
-    if (tunnel->responded == tunnel->asked) tunnel->pongs_due = tunnel->pings_sent + 1;
+    bool is_due = tunnel->responded == tunnel->asked && sim_ws.high_watermark >= PONG_WATERMARK_MIN && !sim_failing;
+    if (is_due) tunnel->pongs_due = tunnel->pings_sent + 1;
     int size = snprintf(text, sizeof text, "ping %u", tunnel->pings_sent++);
     sim_ws_put(tunnel, LAST | PING, text, (size_t)size);
 }
 
 /* --- messages --- */
 
-static void put_fragments(tunnel_t *tunnel, const char *data, size_t size, uint32_t frames) {
+static void put_fragments(tunnel_t *tunnel, unsigned kind, const char *data, size_t size, uint32_t frames) {
     sim_random_t *random = &tunnel->client->random;
     for (size_t done = 0, frame = 0; frame < frames; frame++) {
         bool last = frame + 1 == frames;
         size_t part = last ? size - done : sim_below(random, (uint32_t)(size - done + 1));
-        sim_ws_put(tunnel, (frame == 0 ? BINARY : CONTINUATION) | (last ? LAST : 0u), data + done, part);
+        sim_ws_put(tunnel, (frame == 0 ? kind : CONTINUATION) | (last ? LAST : 0u), data + done, part);
         if (!last && sim_one_in(random, 6)) put_ping(tunnel);
         done += part;
     }
@@ -129,8 +142,11 @@ static void put_message(tunnel_t *tunnel, const op_t *op) {
     if (!message) abort();
     sim_put32(message, sent->tag);
     sim_put32(message + 4, op->size);
-    sim_fill(message + 8, SIM_REQUEST_TAG(sent->tag), 0, op->body);
-    put_fragments(tunnel, message, size, op->frames);
+    sim_ws_fill(message + 8, SIM_REQUEST_TAG(sent->tag), 0, op->body);
+    bool packs = tunnel->deflate && !sim_one_in(&tunnel->client->random, 5);
+    char *packed = packs ? sim_ws_deflate(tunnel, message, size, &size) : message;
+    put_fragments(tunnel, packs ? COMPRESSED | BINARY : BINARY, packed, size, op->frames);
+    if (packs) free(packed);
     free(message);
     sent->end = tunnel->queued;
 }
@@ -178,6 +194,28 @@ static void put_head(tunnel_t *tunnel, unsigned first, unsigned second, const ch
     put_bytes(tunnel, rest, size);
 }
 
+/* RFC 7692: RSV1 of what was not agreed on, or of a frame that begins no message; and what is no deflate. */
+static uint16_t put_packed_fault(tunnel_t *tunnel, uint8_t kind) {
+    const unsigned first = LAST | COMPRESSED | BINARY;
+    if (!tunnel->open) { /* it is not known what is agreed on */
+        sim_ws_put(tunnel, LAST | COMPRESSED | PING, "", 0);
+        return WS_PROTOCOL_ERROR;
+    }
+    if (!tunnel->deflate) {
+        sim_ws_put(tunnel, first, "\0", 1);
+        return WS_PROTOCOL_ERROR;
+    }
+    switch (kind) {
+        case SIM_WS_RESERVED_1:
+            sim_ws_put(tunnel, COMPRESSED | BINARY, "", 0);
+            sim_ws_put(tunnel, LAST | COMPRESSED | CONTINUATION, "\0", 1);
+            return WS_PROTOCOL_ERROR;
+        case SIM_WS_BOMB: sim_ws_put_bomb(tunnel); return WS_TOO_LARGE;
+        case SIM_WS_NO_DEFLATE: sim_ws_put(tunnel, first, "\7abc", 4); return WS_INVALID_DATA;
+        default: sim_ws_put(tunnel, first, "\0\x64\0\x9b\xff\0\0\0", 8); return WS_INVALID_DATA;
+    }
+}
+
 static uint16_t put_fault(tunnel_t *tunnel, uint8_t kind) {
     static const char zeros[130];
     switch (kind) {
@@ -197,7 +235,8 @@ static uint16_t put_fault(tunnel_t *tunnel, uint8_t kind) {
         case SIM_WS_CLOSE_CODE: sim_ws_put(tunnel, LAST | CLOSE, "\x03\xed", 2); return WS_PROTOCOL_ERROR;
         case SIM_WS_CLOSE_SIZE: sim_ws_put(tunnel, LAST | CLOSE, zeros, 1); return WS_PROTOCOL_ERROR;
         case SIM_WS_CLOSE_TEXT: sim_ws_put(tunnel, LAST | CLOSE, "\x03\xe8\xff", 3); return WS_INVALID_DATA;
-        default: sim_ws_put(tunnel, TEXT, "a\xc0\x80", 3); return WS_INVALID_DATA;
+        case SIM_WS_UTF8: sim_ws_put(tunnel, TEXT, "a\xc0\x80", 3); return WS_INVALID_DATA;
+        default: return put_packed_fault(tunnel, kind);
     }
 }
 
