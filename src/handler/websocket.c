@@ -86,11 +86,12 @@ static void end(uvhttp_ws_t *ws, int code, uvhttp_str_t reason) {
     notify_end(ws, code, reason);
 }
 
-/* The peer broke a rule or a limit. */
+/* The peer broke a rule or a limit. Behind a close frame of ours there is no other, and no code that was sent. */
 static void fail(uvhttp_ws_t *ws, uint16_t code, int error) {
+    bool sends = ws->state == UVHTTP__WS_OPEN;
     uvhttp__counters_error(uvhttp__ws_counters(ws), error);
-    if (ws->state == UVHTTP__WS_OPEN) send_close(ws, code, UVHTTP__STR(""));
-    end(ws, code, UVHTTP__STR(""));
+    if (sends) send_close(ws, code, UVHTTP__STR(""));
+    end(ws, sends ? code : UVHTTP_WS_ABNORMAL, UVHTTP__STR(""));
 }
 
 static void fail_by(uvhttp_ws_t *ws, int error) {

@@ -101,15 +101,29 @@ static const uvhttp__rate_limits_t *output_limits(const uvhttp__http2_carrier_t 
 void uvhttp__http2_carrier_check_rate(uvhttp__http2_carrier_t *carrier) {
     if (carrier->rate_checked) return;
     carrier->rate_checked = true;
+    carrier->given.known = false;
     uvhttp__rate_start(&carrier->rate, output_limits(carrier), (uint32_t)carrier->exchange.response.sent_size,
                        now_ms(carrier));
     uvhttp__http2_carrier_arm(carrier);
 }
 
-bool uvhttp__http2_is_late(const uvhttp__conn_t *conn, uvhttp__rate_t *rate, const uvhttp__rate_limits_t *limits,
-                           uint32_t sent, bool waits) {
+/* Whether the client has what the connection had sent when this was first asked. */
+static bool has_received(uvhttp__conn_t *conn, uvhttp__given_t *given) {
+    uvhttp__acknowledged_t acknowledged = uvhttp__stream_acknowledged(&conn->stream);
+    uint32_t left = acknowledged.held + uvhttp__stream_out_size(&conn->stream);
+    if (left == 0) return true;
+    uvhttp__output_check_start(conn);
+    if (acknowledged.held == 0) return false; /* the counter is not known */
+    if (!given->known) *given = (uvhttp__given_t){.bytes = acknowledged.bytes + left, .known = true};
+    return (int32_t)(acknowledged.bytes - given->bytes) >= 0;
+}
+
+bool uvhttp__http2_is_late(uvhttp__conn_t *conn, uvhttp__rate_t *rate, uvhttp__given_t *given,
+                           const uvhttp__rate_limits_t *limits, uint32_t sent, bool waits) {
     uint64_t now_ms = uvhttp__conn_now_ms(conn);
-    if (!waits && rate->bytes == sent) {
+    bool stands = rate->bytes == sent;
+    if (!stands || !waits) given->known = false;
+    if (stands && !(waits && has_received(conn, given))) {
         uvhttp__rate_start(rate, limits, sent, now_ms);
         return false;
     }
@@ -132,7 +146,7 @@ static bool waits_for_window(const uvhttp__http2_carrier_t *carrier) {
 static void check_rate(uvhttp__http2_carrier_t *carrier) {
     carrier->rate_checked = uvhttp__http2_carrier_left(carrier) > 0;
     if (!carrier->rate_checked) return;
-    if (!uvhttp__http2_is_late(carrier->connection->conn, &carrier->rate, output_limits(carrier),
+    if (!uvhttp__http2_is_late(carrier->connection->conn, &carrier->rate, &carrier->given, output_limits(carrier),
                                (uint32_t)carrier->exchange.response.sent_size, waits_for_window(carrier)))
         return;
     carrier->rate_checked = false;

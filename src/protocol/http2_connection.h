@@ -63,8 +63,9 @@ typedef struct uvhttp__http2_carrier {
     uvhttp__http2_stream_t *stream; /* NULL: released */
     uvhttp__list_t link;            /* in connection->due, if due */
     uvhttp__timer_t timer;
-    uint64_t deadline_ms; /* the exchange's; UINT64_MAX: none */
-    uvhttp__rate_t rate;  /* of the response's body, while `rate_checked` */
+    uint64_t deadline_ms;  /* the exchange's; UINT64_MAX: none */
+    uvhttp__rate_t rate;   /* of the response's body, while `rate_checked` */
+    uvhttp__given_t given; /* ... while it waits for a window */
 
     /* From here to the exchange all is zero in a new carrier. */
     uvhttp__http2_inbound_t *inbound; /* NULL: the request was whole with its head */
@@ -256,9 +257,10 @@ void uvhttp__http2_carrier_check_rate(uvhttp__http2_carrier_t *carrier);
 void uvhttp__http2_carrier_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
 /* Whether the client has acknowledged too little of a stream for too long; counts it. sent: the stream's bytes. waits:
  * for the client's window; otherwise the client is not charged for the time. Acknowledged output is checked for the
- * whole connection, and reading a file or waiting for the application may take time. */
-bool uvhttp__http2_is_late(const uvhttp__conn_t *conn, uvhttp__rate_t *rate, const uvhttp__rate_limits_t *limits,
-                           uint32_t sent, bool waits);
+ * whole connection, and reading a file or waiting for the application may take time. Nor is it charged before it has
+ * acknowledged what had been sent when the wait began, which the window is of: `given`. */
+bool uvhttp__http2_is_late(uvhttp__conn_t *conn, uvhttp__rate_t *rate, uvhttp__given_t *given,
+                           const uvhttp__rate_limits_t *limits, uint32_t sent, bool waits);
 
 /* --- http2_tunnel.c --- */
 

@@ -21,8 +21,9 @@ struct uvhttp__http2_tunnel {
     uvhttp__channel_t channel;
     uvhttp__outgoing_t outgoing;
     uvhttp__http2_held_t held;
-    uvhttp__rate_t rate;  /* of what is sent, while `rate_checked` */
-    uint64_t deadline_ms; /* of the protocol above, or of lingering; UINT64_MAX: none */
+    uvhttp__rate_t rate;   /* of what is sent, while `rate_checked` */
+    uvhttp__given_t given; /* ... while it waits for a window */
+    uint64_t deadline_ms;  /* of the protocol above, or of lingering; UINT64_MAX: none */
     uint64_t sent;
     uint64_t kept;    /* bytes of connection->kept */
     uint32_t charged; /* bytes of the core's memory */
@@ -79,23 +80,33 @@ static void arm(uvhttp__http2_tunnel_t *tunnel) {
 static void check_rate_later(uvhttp__http2_tunnel_t *tunnel) {
     if (tunnel->rate_checked) return;
     tunnel->rate_checked = true;
+    tunnel->given.known = false;
     uvhttp__rate_start(&tunnel->rate, output_limits(tunnel), (uint32_t)tunnel->sent, now_ms(tunnel));
     arm(tunnel);
+}
+
+/* As over HTTP/1 when the kernel has not accepted all of it. */
+static void check_what_waits(uvhttp__http2_tunnel_t *tunnel) {
+    if (tunnel->outgoing.size > 0 && uvhttp__http2_capacity(&tunnel->connection->core, tunnel->stream) == 0)
+        check_rate_later(tunnel);
 }
 
 /* Time is the client's only while its window is closed. */
 static void check_rate(uvhttp__http2_tunnel_t *tunnel) {
     bool waits = uvhttp__http2_capacity(&tunnel->connection->core, tunnel->stream) == 0;
     tunnel->rate_checked = tunnel->outgoing.size > 0;
-    if (tunnel->rate_checked &&
-        uvhttp__http2_is_late(conn_of(tunnel), &tunnel->rate, output_limits(tunnel), (uint32_t)tunnel->sent, waits))
+    if (tunnel->rate_checked && uvhttp__http2_is_late(conn_of(tunnel), &tunnel->rate, &tunnel->given,
+                                                      output_limits(tunnel), (uint32_t)tunnel->sent, waits))
         uvhttp__http2_tunnel_cut(tunnel, UVHTTP__HTTP2_CANCEL, UVHTTP_E_TIMEOUT);
 }
 
 void uvhttp__http2_tunnel_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
     (void)wheel, (void)user;
     uvhttp__http2_tunnel_t *tunnel = UVHTTP__CONTAINER_OF(timer, uvhttp__http2_tunnel_t, timer);
-    if (tunnel->rate_checked) check_rate(tunnel);
+    if (tunnel->rate_checked)
+        check_rate(tunnel);
+    else
+        check_what_waits(tunnel); /* other streams may have closed the window meanwhile */
     if (tunnel->due & DUE_CLOSE) return;
     if (tunnel->deadline_ms > now_ms(tunnel)) {
         arm(tunnel);
@@ -212,6 +223,7 @@ static int queued_status(uvhttp__http2_tunnel_t *tunnel, int status, uvhttp__cha
     if (status != UVHTTP_OK) return status;
     account(tunnel);
     if (tunnel->outgoing.size > 0) uvhttp__http2_want(&tunnel->connection->core, tunnel->stream, true);
+    check_what_waits(tunnel);
     uvhttp__http2_set_due(tunnel->connection);
     if (tunnel->outgoing.size <= capacity.high_watermark) return UVHTTP_OK;
     tunnel->pressed = true;
@@ -272,7 +284,11 @@ void uvhttp__http2_tunnel_send(uvhttp__http2_tunnel_t *tunnel, uint32_t size) {
     account(tunnel);
     bool end = outgoing->ended && outgoing->size == 0;
     bool written = uvhttp__http2_wire_data(tunnel->connection, tunnel->stream, &piece, keeper, end);
-    if (written && outgoing->size == 0) after_last_piece(tunnel);
+    if (!written) return;
+    if (outgoing->size == 0)
+        after_last_piece(tunnel);
+    else
+        check_what_waits(tunnel);
 }
 
 static size_t queued(const uvhttp__channel_t *channel) {
@@ -280,9 +296,7 @@ static size_t queued(const uvhttp__channel_t *channel) {
 }
 
 static void check_output(uvhttp__channel_t *channel) {
-    uvhttp__http2_tunnel_t *tunnel = tunnel_of(channel);
-    if (tunnel->outgoing.size > 0) check_rate_later(tunnel);
-    uvhttp__output_check_start(conn_of(tunnel));
+    uvhttp__output_check_start(conn_of(tunnel_of(channel)));
 }
 
 /* --- what is received --- */
@@ -455,6 +469,8 @@ void uvhttp__http2_tunnel_open(uvhttp__http2_tunnel_t *tunnel, uvhttp__http2_car
     carrier->inbound->held = (uvhttp__http2_held_t){NULL, 0, 0, 0};
     tunnel->stream->user = tunnel;
     tunnel->stream->flags |= UVHTTP__HTTP2_TUNNEL;
+    /* It has no end that the others could wait for (RFC 9218 section 11). */
+    uvhttp__http2_set_priority(&tunnel->connection->core, tunnel->stream, tunnel->stream->priority | 1);
     uvhttp__counters_add(&conn_of(tunnel)->loop->counters, upgrades, 1);
     uvhttp__http2_carrier_leave(carrier);
     account(tunnel);

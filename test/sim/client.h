@@ -1,5 +1,5 @@
 /* Owns: what the files of a client share: plan.c (its script), transport.c (PROXY header and TLS), http.c and
- * websocket.c (what it sends, and the model of what it may see), clients.c (its steps). */
+ * websocket.h (what it sends, and the model of what it may see), clients.c (its steps). */
 #ifndef UVHTTP_TEST_SIM_CLIENT_H
 #define UVHTTP_TEST_SIM_CLIENT_H
 
@@ -7,11 +7,12 @@
 
 enum {
     ORDINARY_MAX = 16,
-    OPS_MAX = 24,
+    OPS_MAX = 32, /* bits of a number */
     REQUESTS_MAX = 16,
     HEAD_MAX = 4096,
     CONTROL_MAX = 1024,
     FRAME_MAX = 65536,
+    TUNNELS_MAX = 4,
     SIM_SENDERS = 3
 };
 
@@ -57,11 +58,13 @@ typedef enum op_kind {
     OP_UPGRADE,     /* to WebSocket; `topic`: to what others publish */
     OP_MESSAGE,     /* of WebSocket: `body` bytes for a message of `size` bytes */
     OP_PING,
-    OP_CLOSE,    /* frame */
-    OP_SETTINGS, /* of HTTP/2: windows of `size` bytes */
-    OP_SETTLE,   /* all credit of HTTP/2 has come back */
-    OP_TCP,      /* an upgrade to bytes, `body` of them right behind it; `eager`: does not wait for the 101 */
-    OP_BYTES,    /* `size` of them */
+    OP_CLOSE,        /* frame, or another end of a tunnel: `raw` */
+    OP_OFFEND,       /* breaks a rule of WebSocket: `raw` */
+    OP_AWAIT_TUNNEL, /* its end, within ms */
+    OP_SETTINGS,     /* of HTTP/2: windows of `size` bytes */
+    OP_SETTLE,       /* all credit of HTTP/2 has come back */
+    OP_TCP,          /* an upgrade to bytes, `body` of them right behind it; `eager`: does not wait for the 101 */
+    OP_BYTES,        /* `size` of them */
 } op_kind_t;
 
 typedef struct op {
@@ -73,8 +76,11 @@ typedef struct op {
     uint32_t from;       /* a file's range begins here */
     bool head, chunked, close, expect, ranged;
     bool cut; /* only a part of it is sent */
-    bool topic, eager;
-    uint8_t raw, file, frames;
+    bool topic;
+    bool stingy; /* the stream of a tunnel gets no credit */
+    bool eager;  /* what follows does not wait until the tunnel is open */
+    bool prompt; /* the response must not wait for what else the connection does */
+    uint8_t raw, file, frames, tunnel;
     uint8_t accepts; /* codings: 1: gzip, 2: br, 3: both, and the former rather */
 } op_t;
 
@@ -94,7 +100,7 @@ typedef struct request {
     uint16_t status;
     bool head;
     uint16_t refusal; /* a status that it may get instead: of a limiter, or when no thread is free; 0: none */
-    bool upgrade, untagged, may_break, events;
+    bool upgrade, untagged, may_break, events, prompt;
     bool raw;        /* of an upgrade: to bytes */
     bool may_be_503; /* whatever `refusal` is */
     uint8_t accepts; /* as in op_t */
@@ -116,27 +122,7 @@ typedef struct transport {
     struct sim_tls *session;
 } transport_t;
 
-/* What a subscriber has seen of a publisher. */
-typedef struct seen {
-    uint32_t numbers; /* a bit for each publication */
-    int last;         /* of those that its loop has published; -1: none yet */
-} seen_t;
-
-/* A frame of the server that is coming, and the message that it belongs to. */
-typedef struct frames {
-    unsigned char head[10];
-    uint32_t head_have, head_size;
-    uint64_t left;
-    uint8_t opcode;
-    bool last, in_message, closing;
-    unsigned char control[125];
-    uint32_t control_have;
-    uint64_t message_at;
-    uint32_t pings_sent, pongs_seen, pongs_due;
-    bool topic;          /* messages are publications */
-    char publication[8]; /* tag and size of the one that is coming */
-    seen_t *seen;        /* of each client, if it has subscribed */
-} frames_t;
+typedef struct tunnel tunnel_t; /* websocket.h */
 
 /* How a client ends that gets no further than a part of what precedes its first request. */
 typedef enum break_off { GOES_ON, BREAKS_BY_FIN, BREAKS_BY_RESET, BREAKS_BY_SILENCE } break_off_t;
@@ -194,9 +180,9 @@ typedef struct client {
     int status;
     bool chunked, ends, tagged;
     uint64_t left, at_body;
-    frames_t frames;
     tcp_t tcp;
-    struct sim_h2 *h2; /* NULL: it speaks HTTP/1 */
+    tunnel_t *tunnels[TUNNELS_MAX]; /* until the end of the run; of HTTP/1 the first */
+    struct sim_h2 *h2;              /* NULL: it speaks HTTP/1 */
 } client_t;
 
 /* plan.c */
@@ -289,14 +275,72 @@ void sim_h2_check_starved(client_t *client, bool starved);
 /* Continues the check of all credit; whether that is done. Every response has come before. */
 bool sim_h2_settle(client_t *client);
 
-/* websocket.c */
+/* websocket_send.c */
+enum { SIM_WS_END_CLOSE, SIM_WS_END_AT_ONCE, SIM_WS_END_HALF, SIM_WS_END_IN_FRAME, SIM_WS_END_RESET, SIM_WS_ENDS };
+enum {
+    SIM_WS_UNMASKED,
+    SIM_WS_RESERVED,
+    SIM_WS_UNAGREED,
+    SIM_WS_OPCODE,
+    SIM_WS_LONG_PING,
+    SIM_WS_PART_OF_PING,
+    SIM_WS_NO_BEGIN,
+    SIM_WS_NO_END,
+    SIM_WS_LENGTH,
+    SIM_WS_LARGE,
+    SIM_WS_CLOSE_CODE,
+    SIM_WS_CLOSE_SIZE,
+    SIM_WS_CLOSE_TEXT,
+    SIM_WS_UTF8,
+    SIM_WS_RESERVED_1, /* where it may not be */
+    SIM_WS_BOMB,       /* these, and what follows, in a message that is compressed */
+    SIM_WS_NO_DEFLATE,
+    SIM_WS_CUT_DEFLATE,
+    SIM_WS_OFFENCES
+};
+/* NULL: there is one with this number. */
+tunnel_t *sim_ws_new(client_t *client, const op_t *op, uint32_t tag);
+const char *sim_ws_route(const tunnel_t *tunnel);
+void sim_ws_free(client_t *client);
+/* The server has accepted it. */
+void sim_ws_opened(tunnel_t *tunnel, const char *extension);
+/* By HTTP/1. */
 void sim_ws_upgrade(client_t *client, const op_t *op);
-void sim_ws_message(client_t *client, const op_t *op);
-void sim_ws_ping(client_t *client);
-void sim_ws_close(client_t *client);
-size_t sim_ws_take(client_t *client, const char *data, size_t size);
+/* A message, a ping, an end or an offence. */
+void sim_ws_act(client_t *client, const op_t *op);
+/* So many bytes of the tunnel are with the kernel. */
+void sim_ws_sent(tunnel_t *tunnel, uint64_t bytes);
+/* Frames that a client of HTTP/1 owes: whether there are some; into client->out. */
+bool sim_ws_owes(const client_t *client);
+bool sim_ws_flush(client_t *client);
+
+/* websocket.c */
+void sim_ws_take(tunnel_t *tunnel, const char *data, size_t size);
 /* Nothing is awaited of the server. */
 bool sim_ws_quiet(const client_t *client);
+bool sim_ws_any_open(const client_t *client);
+bool sim_ws_is_open(const tunnel_t *tunnel); /* or it will be; NULL: there is none */
+bool sim_ws_is_asked(const tunnel_t *tunnel);
+/* In the middle of what the server sends. */
+bool sim_ws_is_cut(const tunnel_t *tunnel);
+/* One of them is about to end, by what the client has done. */
+bool sim_ws_any_ends(const client_t *client);
+/* When the first message that has no response was sent whole, and its tag; 0: there is none. */
+uint64_t sim_ws_pending_ns(const client_t *client, uint32_t *tag);
+/* Bytes of messages that were asked for and have not come. */
+uint64_t sim_ws_outstanding(const client_t *client);
+void sim_ws_ended(tunnel_t *tunnel);
+void sim_ws_was_reset(tunnel_t *tunnel, const char *error, bool is_slow);
+void sim_ws_connection_ended(client_t *client, bool reset, bool excused);
+/* No callback follows. */
+void sim_ws_check_end(const client_t *client);
+
+/* http2_tunnel.c */
+/* A tunnel has something to send, or to end. */
+void sim_h2_tunnel_acts(client_t *client, tunnel_t *tunnel);
+/* The server has said what it supports. */
+bool sim_h2_has_settings(const client_t *client);
+void sim_h2_connect(client_t *client, const op_t *op);
 
 /* --- events.c --- */
 
@@ -343,8 +387,7 @@ void sim_tcp_check_deaf(const client_t *client);
 
 /* --- clients.c --- */
 
+bool sim_clients_stopped(void);    /* the server */
 client_t *sim_client(uint32_t id); /* NULL: there is none */
-
-bool sim_clients_stopped(void); /* the server */
 
 #endif

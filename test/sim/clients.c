@@ -7,6 +7,7 @@
 #include <uvhttp/server.h>
 
 #include "tcp.h"
+#include "websocket.h"
 
 #define SYN_AGAIN_NS (20 * SIM_MS) /* of a crowd: until a client tries again whose SYN had no place in the backlog */
 
@@ -101,8 +102,6 @@ static void finish(client_t *client) {
     free(client->out);
     client->out = NULL;
     for (uint32_t i = 0; i < client->asked; i++) sim_coding_free(&client->requests[i]);
-    free(client->frames.seen);
-    client->frames.seen = NULL;
     sim_transport_free(client);
     sim_h2_free(client);
 }
@@ -114,14 +113,14 @@ bool sim_clients_stopped(void) {
 /* In the middle of what the server sends. */
 static bool is_cut(const client_t *client) {
     if (client->h2) return sim_h2_is_cut(client);
-    if (client->state == FRAMES) return client->frames.head_have > 0 || client->frames.in_message;
+    if (client->state == FRAMES) return sim_ws_is_cut(client->tunnels[0]);
     return client->state != HEAD || client->head_size > 0;
 }
 
 /* With few places, an idle client may be evicted, and a request may cross that. But not one of which something had
  * come before the server looked, and not before the response to the one before it was accepted. */
 static bool is_crossed(const client_t *client) {
-    if (!sim_places_are_few || client->state == FRAMES) return false;
+    if (!sim_places_are_few || client->state == FRAMES || (client->h2 && sim_ws_any_open(client))) return false;
     if (client->responded == client->asked || stopped) return true;
     uint64_t begin = client->requests[client->responded].begin;
     return begin >= sim_server_received(client->conn) && sim_server_has_looked(client->conn, begin);
@@ -157,6 +156,12 @@ static void connection_ended(client_t *client, bool reset) {
     if (client->owed && lost && !client->closes && !crossed && !stopped && !sim_failing && !dropped)
         sim_fail("client %u: request %x, whole and before its fault or its FIN, has no response", client->id,
                  lost->tag);
+    uint32_t message = 0;
+    uint64_t message_ns = client->h2 ? 0 : sim_ws_pending_ns(client, &message);
+    bool owed = client->owed && !client->closes && !stopped && !sim_failing;
+    if (message_ns && (owed || (!excused && !(stopped && message_ns >= stopped_ns))))
+        sim_fail("client %u: message %x was sent and has no response", client->id, message);
+    sim_ws_connection_ended(client, reset, excused);
     bool late = lost && ((stopped && lost->sent_ns >= stopped_ns) || (client->h2 && sim_h2_is_refused(client, lost)));
     if (!excused && lost && !late)
         sim_fail("client %u: request %x was sent and has no response", client->id, lost->tag);
@@ -190,15 +195,11 @@ static void next_op(client_t *client) {
     client->deadline_ns = SIM_NEVER;
 }
 
-/* Not before the 101, and not behind a close. */
-static void begin_frame(client_t *client, const op_t *op) {
-    if (client->state != FRAMES || client->frames.closing) return;
-    if (op->kind == OP_MESSAGE)
-        sim_ws_message(client, op);
-    else if (op->kind == OP_PING)
-        sim_ws_ping(client);
+static void upgrade(client_t *client, const op_t *op) {
+    if (client->h2)
+        sim_h2_connect(client, op);
     else
-        sim_ws_close(client);
+        sim_ws_upgrade(client, op);
 }
 
 static void begin_op(client_t *client, const op_t *op) {
@@ -209,13 +210,14 @@ static void begin_op(client_t *client, const op_t *op) {
     switch (op->kind) {
         case OP_REQUEST: sim_http_request(client, op); break;
         case OP_RAW: sim_http_raw(client, op); break;
-        case OP_UPGRADE: sim_ws_upgrade(client, op); break;
+        case OP_UPGRADE: upgrade(client, op); break;
         case OP_SETTINGS: sim_h2_settings(client, op); break;
         case OP_TCP: sim_tcp_upgrade(client, op); break;
         case OP_BYTES: sim_tcp_bytes(client, op); break;
         case OP_MESSAGE:
         case OP_PING:
-        case OP_CLOSE: begin_frame(client, op); break;
+        case OP_CLOSE:
+        case OP_OFFEND: sim_ws_act(client, op); break;
         case OP_FIN:
             client->notified = sim_one_in(&client->random, 2);
             if (client->transport.tls) client->owed = false; /* until all of it was sent: see end_op */
@@ -225,6 +227,7 @@ static void begin_op(client_t *client, const op_t *op) {
                 client->tcp.rude |= client->transport.tls;
             break;
         case OP_PAUSE:
+        case OP_AWAIT_TUNNEL:
         case OP_AWAIT_CLOSE: client->deadline_ns = sim_now_ns + op->ms * SIM_MS; break;
         case OP_STOP_READING:
             client->read_ns = sim_now_ns + op->ms * SIM_MS;
@@ -269,6 +272,10 @@ static bool flush_first(client_t *client) {
         client->flushing = true;
         client->blocked = false;
     }
+    if (may_owe && !client->flushing && sim_ws_flush(client)) {
+        client->flushing = true;
+        client->blocked = false;
+    }
     if (!client->flushing && pumps(client) && sim_h2_pump(client)) {
         client->owed_last = false;
         client->flushing = true;
@@ -278,7 +285,7 @@ static bool flush_first(client_t *client) {
     if (client->h2 && client->blocked) sim_h2_check_starved(client, false); /* it is not credit that it waits for */
     if (client->flushing && client->out_at >= client->out_size) sim_h2_pumped(client);
     client->flushing = client->flushing && client->out_at < client->out_size;
-    bool owes = client->control_size > 0 && client->out_at >= client->out_size;
+    bool owes = (client->control_size > 0 || sim_ws_owes(client)) && client->out_at >= client->out_size;
     return client->flushing || owes || sim_transport_busy(client);
 }
 
@@ -289,23 +296,30 @@ static bool awaits(client_t *client, const op_t *op) {
         case OP_MESSAGE:
         case OP_PING:
         case OP_CLOSE:
+        case OP_OFFEND:
         case OP_BYTES:
         case OP_FIN: return client->out_at < client->out_size;
-        case OP_TCP:
-        case OP_UPGRADE: return client->out_at < client->out_size || (client->responded < client->asked && !op->eager);
+        case OP_TCP: return client->out_at < client->out_size || (client->responded < client->asked && !op->eager);
+        case OP_UPGRADE:
+            if (client->h2)
+                return client->out_at < client->out_size ||
+                       (!op->eager && sim_ws_is_asked(client->tunnels[op->tunnel]));
+            return client->out_at < client->out_size || client->responded < client->asked;
+        case OP_AWAIT_TUNNEL: return sim_ws_is_open(client->tunnels[op->tunnel]) && client->deadline_ns > sim_now_ns;
         case OP_WAIT:
-            if (client->frames.topic && sim_failing) return false; /* a publication may be lost for want of memory */
             return client->responded < client->asked || !sim_ws_quiet(client) || !sim_tcp_quiet(client) ||
                    sim_h2_sends(client);
         case OP_SETTLE: return client->out_at < client->out_size || !sim_h2_settle(client);
         case OP_PAUSE: return client->deadline_ns > sim_now_ns;
-        case OP_AWAIT_CLOSE: return true;
+        case OP_AWAIT_CLOSE: return client->deadline_ns != SIM_NEVER || !sim_ws_any_open(client); /* which may stay */
         default: return false;
     }
 }
 
 static void end_op(client_t *client, const op_t *op) {
-    bool asks = op->kind == OP_REQUEST || op->kind == OP_UPGRADE || op->kind == OP_MESSAGE || op->kind == OP_TCP;
+    bool asks = op->kind == OP_REQUEST || op->kind == OP_UPGRADE || op->kind == OP_TCP;
+    if (op->kind == OP_MESSAGE && !client->h2 && client->tunnels[0])
+        sim_ws_sent(client->tunnels[0], client->tunnels[0]->queued);
     if (asks && client->h2) asks = client->asked > 0 && sim_h2_is_sent(client, client->asked - 1);
     if (asks && !op->cut && client->asked > 0) client->requests[client->asked - 1].sent_ns = sim_now_ns;
     if (op->kind == OP_FIN) {
@@ -331,12 +345,18 @@ static bool sends_fin_at_once(client_t *client) {
     return client->ops[client->at].kind == OP_FIN && sim_is_unix(client->conn);
 }
 
+/* Before them nobody knows whether the server has tunnels. */
+static bool waits_for_settings(const client_t *client, const op_t *op) {
+    return op->kind == OP_UPGRADE && client->h2 && !sim_h2_has_settings(client);
+}
+
 static void do_op(client_t *client) {
     const op_t *op = &client->ops[client->at];
     if (client->dropped[client->at]) {
         next_op(client);
         return;
     }
+    if (waits_for_settings(client, op)) return;
     if (!client->started) begin_op(client, op);
     if (client->out_at < client->out_size) send_some(client);
     if ((op->kind == OP_UPGRADE || op->kind == OP_TCP) && client->out_at >= client->out_size && client->asked > 0 &&
@@ -346,9 +366,12 @@ static void do_op(client_t *client) {
         client->deadline_ns = SIM_NEVER;
         /* Without memory there may be no WebSocket that could be closed. */
         bool no_websocket = sim_failing && client->state != FRAMES && op->ms < SIM_KEEPALIVE_S * 1000;
-        if (!stopped && !sim_places_are_few && !no_websocket)
+        if (!stopped && !sim_places_are_few && !no_websocket && !sim_ws_any_open(client))
             sim_fail("client %u: the server has not closed within %u ms", client->id, op->ms);
     }
+    if (op->kind == OP_AWAIT_TUNNEL && client->deadline_ns <= sim_now_ns && !sim_failing &&
+        sim_ws_is_open(client->tunnels[op->tunnel]))
+        sim_fail("client %u: tunnel %u has not ended within %u ms", client->id, op->tunnel, op->ms);
     if (awaits(client, op)) return;
     end_op(client, op);
     if (sends_fin_at_once(client)) do_op(client);
@@ -374,10 +397,13 @@ static uint64_t next_of(client_t *client) {
     if (client->at < client->op_count && !stuck) {
         op_kind_t kind = client->ops[client->at].kind;
         bool waits = kind == OP_WAIT || kind == OP_SETTLE || kind == OP_PAUSE || kind == OP_AWAIT_CLOSE ||
-                     kind == OP_UPGRADE || kind == OP_TCP || client->blocked || sim_transport_busy(client);
-        acts = acts || (!client->started && !sim_transport_busy(client)) || !waits;
+                     kind == OP_AWAIT_TUNNEL || kind == OP_UPGRADE || kind == OP_TCP || client->blocked ||
+                     sim_transport_busy(client);
+        bool begins = !client->started && !waits_for_settings(client, &client->ops[client->at]);
+        acts = acts || (begins && !sim_transport_busy(client)) || !waits;
     }
-    bool ready = !sim_transport_busy(client) && (client->control_size > 0 || sim_h2_can_pump(client));
+    bool owes = client->control_size > 0 || sim_ws_owes(client);
+    bool ready = !sim_transport_busy(client) && (owes || sim_h2_can_pump(client));
     bool sends = ready || client->out_at < client->out_size;
     acts = acts || (sends && !client->blocked);
     if (sim_h2_starves_ns(client) < next) next = sim_h2_starves_ns(client);
@@ -512,6 +538,14 @@ void sim_world_check_end(void) {
     }
 }
 
+void sim_world_check_callbacks(void) {
+    for (uint32_t i = 0; i < client_count; i++) sim_ws_check_end(&clients[i]);
+}
+
+client_t *sim_client(uint32_t id) {
+    return id < client_count ? &clients[id] : NULL;
+}
+
 /* Who writes is held back by who does not read. */
 void sim_world_wrote(uint32_t tag, uint64_t size) {
     const uint32_t number = tag - 0x1000, at = number & 0xff;
@@ -526,7 +560,10 @@ void sim_world_wrote(uint32_t tag, uint64_t size) {
 }
 
 void sim_world_free(void) {
-    for (uint32_t i = 0; clients && i < client_count; i++) finish(&clients[i]);
+    for (uint32_t i = 0; clients && i < client_count; i++) {
+        finish(&clients[i]);
+        sim_ws_free(&clients[i]);
+    }
     free(clients);
     clients = NULL;
     sim_actors_free();
@@ -542,10 +579,6 @@ uint32_t sim_world_ops(uint32_t client) {
 
 void sim_world_describe(uint32_t client, uint32_t at, char *text, size_t size) {
     sim_op_describe(&clients[client].ops[at], text, size);
-}
-
-client_t *sim_client(uint32_t id) {
-    return id < client_count ? &clients[id] : NULL;
 }
 
 bool sim_may_misbehave(uint32_t client) {

@@ -76,6 +76,7 @@ request_t sim_http_request_of(const op_t *op, uint32_t tag) {
                          .events = op->route == EVENTS,
                          .may_be_503 = (op->route == WHANDLE && !sim_threads_are_patient) ||
                                        (op->route == QUOTA && sim_redis_may_fail()),
+                         .prompt = op->prompt,
                          .untagged = file};
     sim_coding_of(&request, op);
     return request;
@@ -144,16 +145,15 @@ static request_t *expected(client_t *client) {
 }
 
 const request_t *sim_http_pending(const client_t *client) {
-    return client->responded < client->asked && client->requests[client->responded].sent_ns
-               ? &client->requests[client->responded]
-               : NULL;
+    bool pending = client->responded < client->asked && client->requests[client->responded].sent_ns;
+    return pending ? &client->requests[client->responded] : NULL;
 }
 
-static const char *field(const client_t *client, const char *name) {
+static char *field(client_t *client, const char *name) {
     size_t size = strlen(name);
-    for (const char *line = strstr(client->head, "\r\n"); line && line[2] != '\r'; line = strstr(line + 2, "\r\n")) {
+    for (char *line = strstr(client->head, "\r\n"); line && line[2] != '\r'; line = strstr(line + 2, "\r\n")) {
         if (strncasecmp(line + 2, name, size) != 0 || line[2 + size] != ':') continue;
-        const char *value = line + 2 + size + 1;
+        char *value = line + 2 + size + 1;
         while (*value == ' ') value++;
         return value;
     }
@@ -180,6 +180,10 @@ static bool upgraded(client_t *client, const request_t *request) {
     const char *accept = field(client, "Sec-WebSocket-Accept");
     if (!request->raw && (!accept || strncmp(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n", 30) != 0))
         sim_fail("client %u: 101 without the right Sec-WebSocket-Accept", client->id);
+    sim_access_log_expect(request->tag, 101);
+    char *agreed = field(client, "Sec-WebSocket-Extensions");
+    if (agreed) *strstr(agreed, "\r\n") = '\0';
+    if (!request->raw) sim_ws_opened(client->tunnels[0], agreed);
     client->responded++;
     client->head_size = 0;
     client->state = request->raw ? RAW : FRAMES;
@@ -187,19 +191,19 @@ static bool upgraded(client_t *client, const request_t *request) {
 }
 
 /* Content-Encoding as a text of its own; "": there is none. */
-static const char *coding_of(const client_t *client) {
+static const char *coding_of(client_t *client) {
     static char text[16];
     const char *value = field(client, "Content-Encoding");
     snprintf(text, sizeof text, "%.*s", value ? (int)strcspn(value, "\r") : 0, value ? value : "");
     return text;
 }
 
-static bool varies(const client_t *client) {
+static bool varies(client_t *client) {
     const char *value = field(client, "Vary");
     return value && memmem(value, strcspn(value, "\r"), "Accept-Encoding", 15);
 }
 
-static void check_tagged(const client_t *client, request_t *request, const char *tag, bool sized) {
+static void check_tagged(client_t *client, request_t *request, const char *tag, bool sized) {
     if (!request) sim_fail("client %u: a response that nobody has asked for, tag %.8s", client->id, tag);
     if (client->status != request->status)
         sim_fail("client %u: a handler's response has status %d", client->id, client->status);
@@ -306,9 +310,11 @@ void sim_http_take(client_t *client, const char *data, size_t size) {
             sim_tcp_take(client, data + i, size - i);
             return;
         }
-        if (client->state == FRAMES)
-            i += sim_ws_take(client, data + i, size - i);
-        else if (client->state == BODY || client->state == CHUNK_DATA)
+        if (client->state == FRAMES) {
+            sim_ws_take(client->tunnels[0], data + i, size - i);
+            return;
+        }
+        if (client->state == BODY || client->state == CHUNK_DATA)
             i += take_body(client, data + i, size - i);
         else
             take_byte(client, data[i++]);

@@ -6,7 +6,7 @@
 
 #include "http2.h"
 
-enum { LIST_MAX = 8192 };
+enum { LIST_MAX = 8192, PROMPT_MS = 2000, KEPT_MAX = 400000 };
 
 void sim_h2_new(client_t *client, uint32_t window) {
     client->h2 = calloc(1, sizeof *client->h2);
@@ -26,7 +26,11 @@ void sim_h2_free(client_t *client) {
 
 /* In the order of the requests, so that the first one that has no response is known. */
 void sim_h2_responded(client_t *client) {
-    while (client->responded < client->asked && client->h2->streams[client->responded].done) client->responded++;
+    const stream_t *streams = client->h2->streams;
+    while (
+        client->responded < client->asked &&
+        (streams[client->responded].done || (streams[client->responded].tunnel && streams[client->responded].headed)))
+        client->responded++;
 }
 
 bool sim_h2_is_refused(const client_t *client, const request_t *request) {
@@ -65,12 +69,24 @@ static void note_error(struct sim_h2 *h2, uint32_t id, uint32_t error) {
     if (h2->due_error == error && h2->due_stream == id) h2->punished = true;
 }
 
+/* Whatever the other streams of the connection do. */
+static void check_prompt(const client_t *client, const request_t *request) {
+    if (request->prompt && request->sent_ns && !sim_failing && sim_now_ns - request->sent_ns > PROMPT_MS * SIM_MS)
+        sim_fail("client %u: the response to %x ended %llu ms after the request", client->id, request->tag,
+                 (unsigned long long)((sim_now_ns - request->sent_ns) / SIM_MS));
+}
+
 static void stream_ended(client_t *client, uint32_t at) {
     request_t *request = &client->requests[at];
     stream_t *stream = &client->h2->streams[at];
     sim_trace("response", client->id, (uint64_t)stream->status);
+    if (stream->tunnel && stream->tunnel->open) {
+        sim_h2_tunnel_ended(client, stream);
+        return;
+    }
     if (stream->tagged) sim_body_ended(client, request, stream->at);
     if (stream->tagged && !request->untagged) sim_access_log_expect(request->tag, stream->status);
+    check_prompt(client, request);
     stream->done = true;
     sim_h2_responded(client);
 }
@@ -90,6 +106,7 @@ typedef struct head {
     bool tagged, varies;
     uint32_t tag;
     char coding[16];
+    char extension[EXTENSION_MAX]; /* of WebSocket */
 } head_t;
 
 static bool is_named(const uvhttp__hpack_field_t *field, const char *name) {
@@ -108,6 +125,9 @@ static head_t read_block(client_t *client, const char *block, size_t size) {
         if (field.name == UVHTTP__HPACK_STATUS) head.status = atoi(value);
         if (is_named(&field, "content-encoding")) snprintf(head.coding, sizeof head.coding, "%.15s", value);
         if (is_named(&field, "vary")) head.varies = strstr(value, "Accept-Encoding") != NULL;
+        if (is_named(&field, "sec-websocket-extensions"))
+            snprintf(head.extension, sizeof head.extension, "%.*s", (int)field.value_size,
+                     field.text + field.name_size);
         if (!is_named(&field, "x-tag")) continue;
         head.tagged = true;
         head.tag = (uint32_t)strtoul(value, NULL, 16);
@@ -122,11 +142,11 @@ static head_t read_block(client_t *client, const char *block, size_t size) {
 static void check_head(client_t *client, uint32_t at, stream_t *stream, head_t head) {
     request_t *request = &client->requests[at];
     if (stream->headed) sim_fail("client %u: a second head for request %x", client->id, request->tag);
-    if (request->untagged && head.status == request->status) head.tagged = true;
+    if ((request->untagged || request->upgrade) && head.status == request->status) head.tagged = true;
     if (sim_failing && head.status >= 300) head.tagged = false;
     if (head.tagged && head.status != request->status)
         sim_fail("client %u: a handler's response has status %d", client->id, head.status);
-    if (head.tagged && !request->untagged && head.tag != request->tag)
+    if (head.tagged && !request->untagged && !request->upgrade && head.tag != request->tag)
         sim_fail("client %u: the response to request %x has tag %x", client->id, request->tag, head.tag);
     if (!head.tagged && !client->wild && !sim_failing && !sim_may_be_refused(request, head.status))
         sim_fail("client %u: status %d for request %x", client->id, head.status, request->tag);
@@ -136,12 +156,19 @@ static void check_head(client_t *client, uint32_t at, stream_t *stream, head_t h
     stream->status = head.status;
 }
 
+static void open_tunnel(client_t *client, stream_t *stream, const char *extension, bool ends) {
+    if (sim_h2_tunnel_opens(stream, stream->status, *extension ? extension : NULL, ends))
+        sim_access_log_expect(client->requests[stream - client->h2->streams].tag, 200);
+    sim_h2_responded(client);
+}
+
 static void take_headers(client_t *client, uint32_t id, unsigned flags, const char *payload, uint32_t size) {
     if (!(flags & UVHTTP__HTTP2_FLAG_END_HEADERS)) sim_fail("client %u: a head in parts", client->id);
     head_t head = read_block(client, payload, size);
     stream_t *stream = client->h2->deaf ? NULL : stream_of(client, id);
     if (!stream || head.status == 100 || head.status == 103) return;
     check_head(client, id / 2, stream, head);
+    if (stream->tunnel) open_tunnel(client, stream, head.extension, flags & UVHTTP__HTTP2_FLAG_END_STREAM);
     if (flags & UVHTTP__HTTP2_FLAG_END_STREAM) stream_ended(client, id / 2);
 }
 
@@ -152,8 +179,20 @@ static void take_data(client_t *client, uint32_t id, unsigned flags, const char 
     if (!stream) return;
     request_t *request = &client->requests[id / 2];
     if (!stream->headed) sim_fail("client %u: a body without a head for %x", client->id, request->tag);
-    stream->at += stream->tagged ? sim_body_take(client, request, stream->at, payload, size) : size;
+    const bool is_tunnel = stream->tunnel && stream->tunnel->open;
+    if (is_tunnel) sim_ws_take(stream->tunnel, payload, size);
+    stream->at += stream->tagged && !is_tunnel ? sim_body_take(client, request, stream->at, payload, size) : size;
     if (flags & UVHTTP__HTTP2_FLAG_END_STREAM) stream_ended(client, id / 2);
+}
+
+/* The server keeps only so much for a connection whose windows are closed. */
+static void tunnel_was_reset(client_t *client, stream_t *stream, uint32_t error) {
+    uint64_t kept = sim_ws_outstanding(client);
+    for (uint32_t i = 0; i < client->asked; i++)
+        if (!client->h2->streams[i].done) kept += client->requests[i].size;
+    bool slow = (error == UVHTTP__HTTP2_CANCEL && stream->tunnel->stingy) ||
+                (error == UVHTTP__HTTP2_ENHANCE_YOUR_CALM && kept > KEPT_MAX);
+    sim_ws_was_reset(stream->tunnel, uvhttp__http2_error_name(error), slow);
 }
 
 /* A stream that is over may be reset once more: its request was not whole (RFC 9113 section 8.1). */
@@ -163,8 +202,10 @@ static void take_reset(client_t *client, uint32_t id, uint32_t error) {
     if (stream) stream->ended = true;
     if (!stream || stream->done) return;
     sim_body_cut(client, &client->requests[id / 2], stream->at);
-    if (!client->wild && !sim_failing && !client->requests[id / 2].may_break &&
-        !sim_events_are_dropped(&client->requests[id / 2]))
+    if (stream->tunnel && stream->tunnel->open)
+        tunnel_was_reset(client, stream, error);
+    else if (!client->wild && !sim_failing && !client->requests[id / 2].may_break &&
+             !sim_events_are_dropped(&client->requests[id / 2]))
         sim_fail("client %u: request %x was reset: %s", client->id, client->requests[id / 2].tag,
                  uvhttp__http2_error_name(error));
     stream->done = true;

@@ -1,11 +1,13 @@
 /* Owns: what the files of a client of HTTP/2 share: http2_send.c (requests, bodies, what hostile ones send),
- * http2_credit.c (windows of both directions, and what must have come back of them), http2.c (what comes). */
+ * http2_tunnel.c (WebSockets), http2_credit.c (windows of both directions, and what must have come back of them),
+ * http2.c (what comes). */
 #ifndef UVHTTP_TEST_SIM_HTTP2_H
 #define UVHTTP_TEST_SIM_HTTP2_H
 
 #include "client.h"
 #include "http2/hpack.h"
 #include "http2/http2_internal.h"
+#include "websocket.h"
 
 enum {
     FRAME_HEAD_SIZE = UVHTTP__HTTP2_FRAME_HEAD_SIZE,
@@ -14,13 +16,14 @@ enum {
 
 /* Of requests[i]: its stream has the number 2 * i + 1. */
 typedef struct stream {
+    tunnel_t *tunnel; /* NULL: it is that of an ordinary request */
     bool headed, tagged, done;
     bool reset; /* by this client */
     bool ended; /* END_STREAM or RST_STREAM was sent, or the server wants no more of its body */
     bool trailer;
     uint64_t at;
     int status;
-    uint32_t body, body_at; /* of the request: what is sent */
+    uint32_t body, body_at; /* of the request: what is sent; a tunnel has no `body` */
     uint32_t cut_at;        /* here it is reset instead; UINT32_MAX: nowhere */
     int64_t send_window, receive_window;
     uint32_t credit; /* bytes of DATA that were read and not returned */
@@ -41,6 +44,7 @@ struct sim_h2 {
     bool mute;        /* it has misbehaved, and sends no more of its bodies */
     bool never_gives; /* credit */
     bool heard;       /* the SETTINGS of the server have come */
+    bool connects;    /* ... with SETTINGS_ENABLE_CONNECT_PROTOCOL */
     /* what it may send */
     int64_t send_window;
     uint32_t server_window; /* SETTINGS_INITIAL_WINDOW_SIZE of the server */
@@ -76,6 +80,16 @@ void sim_h2_put_number(writer_t *out, uint8_t type, uint32_t id, uint32_t number
 bool sim_h2_owe(client_t *client, uint8_t type, unsigned flags, uint32_t id, const char *payload, size_t size);
 /* A POST whose body is as long as that, all of which is consumed at once. */
 void sim_h2_probe(client_t *client, uint32_t body);
+
+void sim_h2_put_string(char **block, const char *text);
+void sim_h2_put_field(char **block, const char *name, const char *value);
+
+/* --- http2_tunnel.c --- */
+
+/* Returns whether it is open. */
+bool sim_h2_tunnel_opens(stream_t *stream, int status, const char *extension, bool ends);
+/* END_STREAM has come. */
+void sim_h2_tunnel_ended(client_t *client, stream_t *stream);
 
 /* --- http2_credit.c: both windows of both directions --- */
 

@@ -85,8 +85,11 @@ static void server_window_came(client_t *client, uint32_t window) {
 }
 
 void sim_h2_settings_came(client_t *client, const char *payload, uint32_t size) {
-    for (uint32_t at = 0; at + 6 <= size; at += 6)
-        if (payload[at] == 0 && payload[at + 1] == 4) server_window_came(client, uvhttp__http2_get32(payload + at + 2));
+    for (uint32_t at = 0; at + 6 <= size; at += 6) {
+        uint32_t value = uvhttp__http2_get32(payload + at + 2);
+        if (payload[at] == 0 && payload[at + 1] == 4) server_window_came(client, value);
+        if (payload[at] == 0 && payload[at + 1] == 8) client->h2->connects = value == 1;
+    }
     client->h2->heard = true;
     client->h2->starved_ns = 0;
 }
@@ -152,6 +155,7 @@ void sim_h2_credit(client_t *client) {
         give(client, 0, &h2->receive_window, &h2->credit);
     for (uint32_t i = 0; i < client->asked; i++) {
         stream_t *stream = &h2->streams[i];
+        if (stream->tunnel && stream->tunnel->stingy) continue;
         if (!stream->done && is_due(h2, stream->receive_window, stream->credit, h2->window))
             give(client, 2 * i + 1, &stream->receive_window, &stream->credit);
     }
@@ -219,7 +223,8 @@ bool sim_h2_settle(client_t *client) {
     struct sim_h2 *h2 = client->h2;
     if (!h2) return true;
     bool quiet = client->responded == client->asked && !sim_h2_sends(client) && client->out_at >= client->out_size;
-    if (!quiet) return false;
+    if (!quiet || sim_ws_any_ends(client)) return false;
+    if (h2->settling == NOT_YET && sim_ws_any_open(client)) h2->settling = SETTLED;
     switch (h2->settling) {
         case NOT_YET: ping(client, PINGED); break;
         case AT_REST: check_rest(client); break;

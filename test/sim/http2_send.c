@@ -41,23 +41,28 @@ size_t sim_h2_begin(const client_t *client, char *data) {
 
 /* --- heads --- */
 
-static void put_string(char **block, const char *text) {
+void sim_h2_put_string(char **block, const char *text) {
     size_t size = strlen(text);
-    *(*block)++ = (char)size;
+    if (size >= 127) { /* in two bytes (RFC 7541 section 5.1) */
+        *(*block)++ = 127;
+        *(*block)++ = (char)(size - 127);
+    } else {
+        *(*block)++ = (char)size;
+    }
     memcpy(*block, text, size);
     *block += size;
 }
 
-static void put_field(char **block, const char *name, const char *value) {
+void sim_h2_put_field(char **block, const char *name, const char *value) {
     *(*block)++ = 0;
-    put_string(block, name);
-    put_string(block, value);
+    sim_h2_put_string(block, name);
+    sim_h2_put_string(block, value);
 }
 
 static void put_number_field(char **block, const char *name, uint32_t value) {
     char text[16];
     snprintf(text, sizeof text, "%u", value);
-    put_field(block, name, text);
+    sim_h2_put_field(block, name, text);
 }
 
 static size_t put_block(const client_t *client, char *block, const op_t *op, uint32_t tag, uint32_t body) {
@@ -66,7 +71,7 @@ static size_t put_block(const client_t *client, char *block, const op_t *op, uin
     if (op->head) {
         end = block;
         *end++ = 0x02;
-        put_string(&end, "HEAD");
+        sim_h2_put_string(&end, "HEAD");
     }
     *end++ = (char)0x86;
     if (op->route == FILES)
@@ -74,21 +79,21 @@ static size_t put_block(const client_t *client, char *block, const op_t *op, uin
     else
         snprintf(path, sizeof path, "/%s/%x/%u/%u", sim_route_names[op->route], tag, op->size, op->ms);
     *end++ = 0x04;
-    put_string(&end, path);
+    sim_h2_put_string(&end, path);
     *end++ = 0x41;
-    put_string(&end, "sim");
+    sim_h2_put_string(&end, "sim");
     if (op->ranged) {
         snprintf(text, sizeof text, "bytes=%u-%u", op->from, op->from + op->size - 1);
-        put_field(&end, "range", text);
+        sim_h2_put_field(&end, "range", text);
     }
     if (client->transport.proxy) {
         uint32_t ip = client->transport.address;
         snprintf(text, sizeof text, "%u.%u.%u.%u", ip >> 24, ip >> 16 & 255, ip >> 8 & 255, ip & 255);
-        put_field(&end, "x-from", text);
+        sim_h2_put_field(&end, "x-from", text);
     }
     if (op->wait_ms) put_number_field(&end, "x-wait", op->wait_ms);
-    if (op->expect) put_field(&end, "expect", "100-continue");
-    if (op->accepts) put_field(&end, "accept-encoding", sim_coding_accept(op));
+    if (op->expect) sim_h2_put_field(&end, "expect", "100-continue");
+    if (op->accepts) sim_h2_put_field(&end, "accept-encoding", sim_coding_accept(op));
     if (op->route >= ECHO && !op->chunked) put_number_field(&end, "content-length", body);
     return (size_t)(end - block);
 }
@@ -145,13 +150,23 @@ static bool is_cut_now(const stream_t *stream) {
     return !stream->done && stream->body_at >= stream->cut_at;
 }
 
+static uint32_t left_of(const stream_t *stream) {
+    const tunnel_t *tunnel = stream->tunnel;
+    return tunnel ? (uint32_t)(tunnel->out_size - tunnel->out_at) : stream->body - stream->body_at;
+}
+
+/* Behind what is left of it. */
+static bool ends(const stream_t *stream) {
+    return !stream->tunnel || stream->tunnel->ends;
+}
+
 static bool has_more(const stream_t *stream) {
-    return !stream->ended || is_cut_now(stream);
+    return is_cut_now(stream) || (!stream->ended && (left_of(stream) > 0 || ends(stream)));
 }
 
 static bool can_send(const struct sim_h2 *h2, const stream_t *stream) {
     if (is_cut_now(stream)) return true;
-    return !stream->ended && (stream->body_at == stream->body || sim_h2_capacity(h2, stream) > 0);
+    return has_more(stream) && (left_of(stream) == 0 || sim_h2_capacity(h2, stream) > 0);
 }
 
 bool sim_h2_sends(const client_t *client) {
@@ -170,34 +185,43 @@ bool sim_h2_can_pump(const client_t *client) {
 
 static void put_cut(writer_t *out, stream_t *stream, uint32_t id) {
     stream->done = stream->reset = stream->ended = true;
+    if (stream->tunnel) stream->tunnel->decided = stream->tunnel->ended = true;
     sim_h2_put_number(out, UVHTTP__HTTP2_RST_STREAM, id, UVHTTP__HTTP2_CANCEL);
 }
 
 static void put_trailer(writer_t *out, stream_t *stream, uint32_t id) {
     char block[32], *end = block;
-    put_field(&end, "x-trailer", "t");
+    sim_h2_put_field(&end, "x-trailer", "t");
     size_t size = (size_t)(end - block);
     unsigned flags = UVHTTP__HTTP2_FLAG_END_HEADERS | UVHTTP__HTTP2_FLAG_END_STREAM;
     memcpy(sim_h2_put_frame(out, size, UVHTTP__HTTP2_HEADERS, flags, id), block, size);
     stream->ended = true;
 }
 
+static void consume_out(tunnel_t *tunnel, char *payload, uint32_t size) {
+    if (size > 0) memcpy(payload, tunnel->out + tunnel->out_at, size);
+    tunnel->out_at += size;
+}
+
 /* Padding counts against the windows, with its length (RFC 9113 section 6.1). */
 static void put_data(client_t *client, writer_t *out, stream_t *stream, uint32_t at) {
-    uint32_t capacity = sim_h2_capacity(client->h2, stream), left = stream->body - stream->body_at, pad = 0;
-    if (stream->cut_at < stream->body) left = stream->cut_at - stream->body_at;
+    uint32_t capacity = sim_h2_capacity(client->h2, stream), left = left_of(stream), pad = 0;
+    if (stream->cut_at < stream->body_at + left) left = stream->cut_at - stream->body_at;
     if (left > client->h2->piece_max) left = client->h2->piece_max;
-    uint32_t part = sim_log_uniform(&client->random, left < capacity ? left : capacity), size = part;
+    uint32_t part = left > 0 ? sim_log_uniform(&client->random, left < capacity ? left : capacity) : 0, size = part;
     bool padded = client->h2->pads && part < capacity && sim_one_in(&client->random, client->h2->pads);
     if (padded) {
         pad = sim_below(&client->random, capacity - part < 256 ? capacity - part : 256);
         size = 1 + part + pad;
     }
-    bool last = stream->body_at + part == stream->body && !stream->trailer;
+    bool last = part == left_of(stream) && ends(stream) && !stream->trailer;
     unsigned flags = (last ? UVHTTP__HTTP2_FLAG_END_STREAM : 0) | (padded ? UVHTTP__HTTP2_FLAG_PADDED : 0);
     char *payload = sim_h2_put_frame(out, size, UVHTTP__HTTP2_DATA, flags, 2 * at + 1);
     if (padded) *payload++ = (char)pad;
-    sim_fill(payload, SIM_REQUEST_TAG(client->requests[at].tag), stream->body_at, part);
+    if (stream->tunnel)
+        consume_out(stream->tunnel, payload, part);
+    else
+        sim_fill(payload, SIM_REQUEST_TAG(client->requests[at].tag), stream->body_at, part);
     memset(payload + part, 0, pad);
     stream->body_at += part;
     stream->ended = last;
@@ -219,11 +243,11 @@ bool sim_h2_pump(client_t *client) {
     writer_t out = {frame, 0};
     if (is_cut_now(stream))
         put_cut(&out, stream, 2 * at + 1);
-    else if (stream->body_at == stream->body)
+    else if (stream->trailer && left_of(stream) == 0)
         put_trailer(&out, stream, 2 * at + 1);
     else
         put_data(client, &out, stream, at);
-    h2->pumped = stream->ended && !stream->reset ? at + 1 : 0;
+    h2->pumped = (stream->ended && !stream->reset) || stream->tunnel ? at + 1 : 0;
     sim_transport_out(client, frame, out.size);
     sim_h2_responded(client);
     return true;
@@ -231,8 +255,13 @@ bool sim_h2_pump(client_t *client) {
 
 void sim_h2_pumped(client_t *client) {
     struct sim_h2 *h2 = client->h2;
-    if (h2 && h2->pumped) client->requests[h2->pumped - 1].sent_ns = sim_now_ns;
-    if (h2) h2->pumped = 0;
+    if (!h2 || !h2->pumped) return;
+    const stream_t *stream = &h2->streams[h2->pumped - 1];
+    if (stream->tunnel)
+        sim_ws_sent(stream->tunnel, stream->body_at);
+    else
+        client->requests[h2->pumped - 1].sent_ns = sim_now_ns;
+    h2->pumped = 0;
 }
 
 /* --- hostile ones --- */
@@ -270,10 +299,10 @@ static void put_open(writer_t *out, uint32_t id, bool post) {
     *end++ = (char)(post ? 0x83 : 0x82);
     *end++ = (char)0x86;
     *end++ = 0x04;
-    put_string(&end, post ? "/upload/1/1/0" : "/stream/1/400000/0");
+    sim_h2_put_string(&end, post ? "/upload/1/1/0" : "/stream/1/400000/0");
     *end++ = 0x41;
-    put_string(&end, "sim");
-    if (post) put_field(&end, "x-wait", "20000");
+    sim_h2_put_string(&end, "sim");
+    if (post) sim_h2_put_field(&end, "x-wait", "20000");
     size_t size = (size_t)(end - block);
     unsigned flags = UVHTTP__HTTP2_FLAG_END_HEADERS | (post ? 0 : UVHTTP__HTTP2_FLAG_END_STREAM);
     memcpy(sim_h2_put_frame(out, size, UVHTTP__HTTP2_HEADERS, flags, id), block, size);

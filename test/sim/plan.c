@@ -3,15 +3,15 @@
 
 #include "client.h"
 
-enum { CROWD_HASTE = 32 };
+enum { CROWD_HASTE = 32, STINGY_MS = 20000 };
 
 const char *const sim_route_names[] = {"mem",    "ref",    "defer",   "stream", "sized", "work",   "coro",
                                        "job",    "files",  "limit",   "quota",  "gate",  "cogate", "dial",
                                        "codial", "handle", "whandle", "events", "echo",  "upload", "spool",
                                        "live",   "cobody", "bhandle", "early",  "broken"};
-static const char *const op_names[] = {"request",  "wait",        "pause",   "raw",     "stop reading", "fin",
-                                       "reset",    "await close", "upgrade", "message", "ping",         "close frame",
-                                       "settings", "settle",      "tcp",     "bytes"};
+static const char *const op_names[] = {"request", "wait",         "pause",    "raw",     "stop reading", "fin",
+                                       "reset",   "await close",  "upgrade",  "message", "ping",         "close",
+                                       "offend",  "await tunnel", "settings", "settle",  "tcp",          "bytes"};
 
 static void add(client_t *client, op_t op) {
     if (client->op_count < OPS_MAX) client->ops[client->op_count++] = op;
@@ -76,6 +76,17 @@ static void plan_polite(client_t *client, bool slow) {
     plan_end(client, (SIM_KEEPALIVE_S + 10) * 1000);
 }
 
+static op_t plan_message(sim_random_t *r, bool topic, uint32_t size_max) {
+    return (op_t){.kind = OP_MESSAGE,
+                  .size = sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max),
+                  .body = topic || sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max),
+                  .frames = (uint8_t)(sim_one_in(r, 3) ? 1 + sim_below(r, 5) : 1)};
+}
+
+static op_t plan_offence(sim_random_t *r) {
+    return (op_t){.kind = OP_OFFEND, .raw = (uint8_t)sim_below(r, SIM_WS_OFFENCES)};
+}
+
 static void plan_websocket(client_t *client, bool slow) {
     sim_random_t *r = &client->plan;
     uint32_t count = sim_below(r, slow ? 4 : 10), size_max = slow ? 4000 : sim_one_in(r, 10) ? 200000 : 20000;
@@ -91,15 +102,12 @@ static void plan_websocket(client_t *client, bool slow) {
         if (sim_one_in(r, 6))
             add(client, (op_t){.kind = OP_PING});
         else
-            add(client, (op_t){.kind = OP_MESSAGE,
-                               .size = sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max),
-                               .body = topic || sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max),
-                               .frames = (uint8_t)(sim_one_in(r, 3) ? 1 + sim_below(r, 5) : 1)});
+            add(client, plan_message(r, topic, size_max));
         plan_pauses(client, slow);
     }
     if (sim_one_in(r, 2)) {
-        add(client, (op_t){.kind = OP_WAIT});
-        add(client, (op_t){.kind = OP_CLOSE});
+        if (sim_one_in(r, 2)) add(client, (op_t){.kind = OP_WAIT});
+        add(client, sim_one_in(r, 3) ? plan_offence(r) : (op_t){.kind = OP_CLOSE});
         add(client, (op_t){.kind = OP_AWAIT_CLOSE, .ms = 20000});
     } else if (sim_one_in(r, 6)) {
         add(client, (op_t){.kind = OP_RESET});
@@ -162,8 +170,89 @@ static void plan_bytes(client_t *client, bool slow, bool direct) {
     plan_end_of_bytes(client);
 }
 
+/* A tunnel whose windows stay closed must not hold up the other streams. */
+static void plan_stingy(client_t *client) {
+    sim_random_t *r = &client->plan;
+    const uint8_t last = TUNNELS_MAX - 1;
+    add(client, (op_t){.kind = OP_UPGRADE, .tunnel = last, .stingy = true});
+    for (uint32_t i = 0; i < 3; i++)
+        add(client,
+            (op_t){.kind = OP_MESSAGE, .tunnel = last, .size = 60000, .body = sim_log_uniform(r, 3000), .frames = 1});
+    for (uint32_t i = 1 + sim_below(r, 3); i > 0; i--)
+        add(client, (op_t){.kind = OP_REQUEST,
+                           .route = (route_t)sim_below(r, 3),
+                           .size = sim_log_uniform(r, 5000),
+                           .prompt = true});
+    add(client, (op_t){.kind = OP_AWAIT_TUNNEL, .tunnel = last, .ms = STINGY_MS});
+}
+
+typedef struct tunnels {
+    uint32_t count, size_max;
+    bool topic[TUNNELS_MAX], ends[TUNNELS_MAX];
+} tunnels_t;
+
+static void end_tunnel(client_t *client, tunnels_t *tunnels, uint32_t number) {
+    sim_random_t *r = &client->plan;
+    op_t op = sim_one_in(r, 4) ? plan_offence(r) : (op_t){.kind = OP_CLOSE, .raw = (uint8_t)sim_below(r, SIM_WS_ENDS)};
+    op.tunnel = (uint8_t)number;
+    if (!tunnels->ends[number]) add(client, op);
+    tunnels->ends[number] = true;
+}
+
+static void plan_tunnel(client_t *client, tunnels_t *tunnels) {
+    sim_random_t *r = &client->plan;
+    uint32_t number = sim_below(r, tunnels->count);
+    if (sim_one_in(r, 12)) {
+        end_tunnel(client, tunnels, number);
+        return;
+    }
+    bool pings = sim_one_in(r, 5);
+    op_t op = pings ? (op_t){.kind = OP_PING} : plan_message(r, tunnels->topic[number], tunnels->size_max);
+    op.tunnel = (uint8_t)number;
+    add(client, op);
+}
+
+static void open_tunnels(client_t *client, tunnels_t *tunnels, bool slow, bool narrow) {
+    sim_random_t *r = &client->plan;
+    tunnels->count = 1 + sim_below(r, TUNNELS_MAX - 1);
+    tunnels->size_max = slow || narrow ? 2000 : 20000;
+    for (uint32_t i = 0; i < tunnels->count; i++) {
+        tunnels->topic[i] = client->publishes || sim_one_in(r, 4);
+        add(client,
+            (op_t){.kind = OP_UPGRADE, .tunnel = (uint8_t)i, .topic = tunnels->topic[i], .eager = sim_one_in(r, 2)});
+    }
+}
+
+/* WebSockets next to requests. */
+static void plan_tunnels(client_t *client, bool slow) {
+    sim_random_t *r = &client->plan;
+    tunnels_t tunnels = {0};
+    bool narrow = !slow && sim_one_in(r, 4), stingy = !slow && !narrow && sim_one_in(r, 6);
+    sim_h2_new(client, narrow ? 64 + sim_below(r, 500) : sim_one_in(r, 2) ? 65535 : 2048 + sim_below(r, 100000));
+    open_tunnels(client, &tunnels, slow, narrow);
+    for (uint32_t i = 2 + sim_below(r, slow ? 5 : 10); i > 0; i--) {
+        if (sim_one_in(r, 3))
+            add(client, plan_request(client, slow || narrow));
+        else
+            plan_tunnel(client, &tunnels);
+        if (sim_one_in(r, 3)) plan_pauses(client, slow);
+        if (sim_one_in(r, 12)) add(client, (op_t){.kind = OP_SETTINGS, .size = 2048 + sim_below(r, 100000)});
+    }
+    if (stingy) plan_stingy(client);
+    if (sim_one_in(r, 2)) add(client, (op_t){.kind = OP_WAIT});
+    bool stay = sim_one_in(r, 6);
+    for (uint32_t i = 0; i < tunnels.count && !stay; i++) end_tunnel(client, &tunnels, i);
+    add(client, (op_t){.kind = OP_WAIT});
+    add(client, (op_t){.kind = OP_SETTLE});
+    plan_end(client, (SIM_KEEPALIVE_S + 10) * 1000);
+}
+
 static void plan_http2(client_t *client, bool slow) {
     sim_random_t *r = &client->plan;
+    if (client->publishes || sim_one_in(r, 3)) {
+        plan_tunnels(client, slow);
+        return;
+    }
     uint32_t count = 1 + sim_below(r, slow ? 4 : 14);
     sim_h2_new(client, sim_one_in(r, 2) ? 65535 : 2048 + sim_below(r, 100000));
     for (uint32_t i = 0; i < count; i++) {
@@ -193,6 +282,10 @@ static void plan_hostile_http2(client_t *client) {
                                     : SIM_H2_FIRST_OFFENCE + sim_below(r, SIM_H2_OFFENCES_END - SIM_H2_FIRST_OFFENCE);
     sim_h2_new(client, kind == 7 ? 0 : 65535);
     for (uint32_t i = sim_below(r, 3); i > 0 && kind != 7; i--) add(client, plan_request(client, tiny));
+    if (sim_one_in(r, 4)) {
+        add(client, (op_t){.kind = OP_UPGRADE, .eager = sim_one_in(r, 2)});
+        add(client, plan_message(r, false, 2000));
+    }
     op_t large = plan_large(r);
     switch (kind) {
         case 6: /* resets the connection while responses come */
@@ -288,7 +381,9 @@ void sim_client_plan(client_t *client) {
     sim_transport_plan(client);
     bool tiny = slow || client->piece_max <= 40;
     bool http2 = sim_one_in(r, 3);
-    if (client->publishes)
+    if (client->publishes && http2)
+        plan_http2(client, tiny);
+    else if (client->publishes)
         plan_websocket(client, tiny);
     else if (sim_tcp_listens && sim_one_in(r, 2))
         plan_bytes(client, tiny, true);

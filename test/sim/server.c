@@ -103,7 +103,7 @@ static void on_limit(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
 /* --- who it is from --- */
 
 /* What a request shows of its connection, on any thread, also when its client has gone meanwhile: a snapshot. */
-static void check_origin(uvhttp_request_t *req, uint32_t tag) {
+void sim_server_check_origin(uvhttp_request_t *req, uint32_t tag) {
     if (tag < 0x1000 || sim_failing) return; /* a hostile client's */
     char expected[32];
     uvhttp_str_t said = uvhttp_request_header(req, "X-From"), client = uvhttp_request_client(req),
@@ -224,7 +224,7 @@ static void run_job(void *user) {
     call_t *call = user;
     if (call->ms) nanosleep(&(struct timespec){.tv_sec = call->ms / 1000, .tv_nsec = call->ms % 1000 * 1000000L}, NULL);
     uvhttp_request_t *req = uvhttp_deferred_request(call->deferred);
-    if (req) check_origin(req, call->tag);
+    if (req) sim_server_check_origin(req, call->tag);
     sim_log_lines();
     respond_deferred(call);
 }
@@ -325,7 +325,7 @@ static void on_work(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     call_t call = read_call(req);
     reload_once(&call);
     if (call.ms) nanosleep(&(struct timespec){.tv_sec = call.ms / 1000, .tv_nsec = call.ms % 1000 * 1000000L}, NULL);
-    check_origin(req, call.tag);
+    sim_server_check_origin(req, call.tag);
     sim_log_lines();
     if (call.tag % 3)
         write_waiting(res, &call);
@@ -338,7 +338,7 @@ static void on_coro(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     call_t call = read_call(req);
     int slept = uvhttp_coro_sleep(call.ms);
     sim_log_lines();
-    check_origin(req, call.tag);
+    sim_server_check_origin(req, call.tag);
     if (slept != UVHTTP_OK) return;
     if (call.tag % 3)
         write_waiting(res, &call);
@@ -454,76 +454,6 @@ static uvhttp_flow_t wait_first(uvhttp_request_t *req, uvhttp_response_t *res, v
     return UVHTTP_STOP;
 }
 
-/* --- WebSocket --- */
-
-/* What a message asks for: its tag, the size of the response, and bytes that are checked. */
-static void respond_buffered(uvhttp_ws_t *ws, uint32_t tag, uint32_t size) {
-    char *body = malloc(size + 1);
-    sim_fill(body, tag, 0, size);
-    int status = uvhttp_ws_send(ws, UVHTTP_WS_BINARY, body, size);
-    if (status != UVHTTP_OK && status != UVHTTP_E_AGAIN) uvhttp_ws_close(ws, UVHTTP_WS_INTERNAL_ERROR, NULL);
-    free(body);
-}
-
-static void respond_streamed(uvhttp_ws_t *ws, uint32_t tag, uint32_t size) {
-    int status = uvhttp_ws_begin(ws, UVHTTP_WS_BINARY);
-    for (uint32_t done = 0; done < size && (status == UVHTTP_OK || status == UVHTTP_E_AGAIN);) {
-        char piece[4000];
-        uint32_t part = 1 + (tag * 31 + done) % (uint32_t)sizeof piece;
-        if (part > size - done) part = size - done;
-        sim_fill(piece, tag, done, part);
-        status = uvhttp_ws_write(ws, piece, part);
-        done += part;
-    }
-    if (status == UVHTTP_OK || status == UVHTTP_E_AGAIN) status = uvhttp_ws_end(ws);
-    if (status != UVHTTP_OK && status != UVHTTP_E_AGAIN) uvhttp_ws_close(ws, UVHTTP_WS_INTERNAL_ERROR, NULL);
-}
-
-typedef struct pause {
-    uvhttp_timer_t timer;
-    uvhttp_ws_t *ws;
-    bool paused;
-} pause_t;
-
-static void on_ws_timer(uvhttp_timer_t *timer, void *user) {
-    (void)timer;
-    pause_t *pause = user;
-    pause->paused = false;
-    uvhttp_ws_resume(pause->ws);
-}
-
-static void on_ws_open(uvhttp_ws_t *ws, void *user) {
-    (void)user;
-    pause_t *pause = calloc(1, sizeof *pause);
-    pause->ws = ws;
-    uvhttp_ws_set_data(ws, pause);
-    handlers_open++;
-}
-
-static void on_ws_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
-    (void)user;
-    pause_t *pause = uvhttp_ws_data(ws);
-    if (message.type != UVHTTP_WS_BINARY || message.size < 8) sim_fail("a message of %zu bytes", message.size);
-    if (pause->paused) sim_fail("a message of a connection that is paused");
-    uint32_t tag = sim_get32(message.data), size = sim_get32(message.data + 4);
-    check(message.data + 8, message.size - 8, tag, 0);
-    if (tag % 3 == 0)
-        respond_streamed(ws, tag, size);
-    else
-        respond_buffered(ws, tag, size);
-    if (tag % 4 || uvhttp_timer_start(&pause->timer, size % 500, on_ws_timer, pause) != UVHTTP_OK) return;
-    pause->paused = true;
-    uvhttp_ws_pause(ws);
-}
-
-static void on_ws_close(uvhttp_ws_t *ws, int code, uvhttp_str_t reason, void *user) {
-    (void)code, (void)reason, (void)user;
-    pause_t *pause = uvhttp_ws_data(ws);
-    uvhttp_timer_stop(&pause->timer);
-    free(pause);
-    handlers_open--;
-}
-
 /* --- life --- */
 
 /* What io_uring tries out once in a process is done in seed 0, which runs first. */
@@ -568,6 +498,7 @@ void sim_server_plan(uint64_t seed) {
     sim_tcp_plan(seed);
     sim_collector_reset(seed);
     sim_access_log_reset();
+    sim_ws_plan(seed);
     sim_random_t of_log = sim_random_of(seed, 0x92);
     sim_access_log_is_file = sim_one_in(&of_log, 2);
 }
@@ -650,9 +581,7 @@ static void add_routes(uvhttp_server_t *server, uint32_t loop_count) {
                          &(uvhttp_route_options_t){.stream_body = true});
     uvhttp_route_options(uvhttp_post(server, "/broken/:tag/:size/:ms", on_broken, NULL),
                          &(uvhttp_route_options_t){.stream_body = true});
-    uvhttp_websocket(
-        server, "/ws",
-        &(uvhttp_ws_handlers_t){.on_open = on_ws_open, .on_message = on_ws_message, .on_close = on_ws_close}, NULL);
+    sim_endpoints_add(server);
     sim_topics_add(server);
     sim_gateway_add(server);
     sim_dial_add(server);
@@ -708,6 +637,7 @@ void sim_server_check_end(uvhttp_server_t *server) {
                  (unsigned long long)sim_access_log_lines());
     sim_limiter_check_end();
     sim_redis_check_end();
+    sim_endpoints_check_end();
     sim_topics_check_end(server);
     sim_gateway_check_end();
     sim_dial_check_end();
@@ -719,6 +649,7 @@ void sim_server_check_end(uvhttp_server_t *server) {
     if (accepted != closed)
         sim_fail("%llu connections were accepted and %llu closed", (unsigned long long)accepted,
                  (unsigned long long)closed);
+    sim_world_check_callbacks();
     if (references) sim_fail("%u response bodies were not released", references);
     if (handlers_open) sim_fail("%u handlers have not been told of their end", handlers_open);
 }

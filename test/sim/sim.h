@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <uvhttp/route.h>
+#include <uvhttp/websocket.h>
 
 #define SIM_NEVER UINT64_MAX
 #define SIM_MS UINT64_C(1000000)
@@ -139,6 +141,8 @@ void sim_world_step(sim_random_t *random);
 /* The server has sent something, or has closed. */
 void sim_world_wake(void *arg);
 void sim_world_check_end(void);
+/* The server has ended: no callback follows. */
+void sim_world_check_callbacks(void);
 /* An operator asks the server to stop. */
 void sim_world_drain(void);
 /* A handler that waits for capacity has written so many bytes of a response. */
@@ -204,6 +208,8 @@ uint32_t sim_number(const char *data, size_t size, int base); /* of a text of th
 uint32_t sim_request_number(const struct uvhttp_request *req, const char *name, int base);
 void sim_server_check_end(struct uvhttp_server *server);
 void sim_server_check_log(void);
+/* Of whom a handler has a request. */
+void sim_server_check_origin(struct uvhttp_request *req, uint32_t tag);
 /* Allocations fail on purpose in this run. */
 extern bool sim_failing;
 extern struct uvhttp_server *sim_server;
@@ -326,6 +332,35 @@ extern bool sim_admin_listens;
 void sim_operators_new(uint64_t seed, uint32_t clients);
 /* The server is asked to stop, by somebody else. */
 void sim_operators_stopped(void);
+
+/* --- endpoints.c: WebSocket --- */
+
+/* Of the seed. */
+typedef struct sim_ws_settings {
+    bool compresses, takeover;
+    uint8_t level, memory_level, server_bits, client_bits;
+    uint32_t size_min, high_watermark;
+    uint32_t size_max; /* of a message */
+} sim_ws_settings_t;
+extern sim_ws_settings_t sim_ws;
+#define SIM_WS_SIZE_MAX 250000u
+/* Written in parts, and so never compressed. */
+#define SIM_WS_IS_STREAMED(tag) ((tag) % 3 == 0)
+
+void sim_ws_plan(uint64_t seed);
+struct uvhttp_ws_options sim_ws_options(void);
+/* As sim_fill and sim_mismatch, of bytes that can be compressed if the seed compresses. */
+void sim_ws_fill(char *out, uint32_t tag, uint64_t offset, size_t size);
+size_t sim_ws_mismatch(const char *data, uint32_t tag, uint64_t offset, size_t size);
+void sim_endpoints_add(struct uvhttp_server *server);
+void sim_endpoints_check_end(void);
+
+/* --- websocket.c: what handlers have seen --- */
+
+/* on_upgrade: the number of the request becomes uvhttp_ws_data. */
+uvhttp_flow_t sim_ws_upgrade_request(struct uvhttp_request *req, struct uvhttp_response *res, void *user);
+void sim_ws_app_opened(uint32_t tag);
+void sim_ws_app_closed(uint32_t tag, int code);
 
 /* --- topics.c: WebSocket publications --- */
 

@@ -23,7 +23,7 @@ static publication_t *publication_new(uint32_t tag, uint32_t size) {
     publication->size = 8 + (size_t)size;
     sim_put32(publication->data, tag);
     sim_put32(publication->data + 4, size);
-    sim_fill(publication->data + 8, tag, 0, size);
+    sim_ws_fill(publication->data + 8, tag, 0, size);
     return publication;
 }
 
@@ -57,6 +57,7 @@ static int publish(uvhttp_ws_t *ws, uint32_t tag, publication_t *publication) {
 
 static void on_open(uvhttp_ws_t *ws, void *user) {
     (void)user;
+    sim_ws_app_opened((uint32_t)(uintptr_t)uvhttp_ws_data(ws));
     int status = uvhttp_ws_subscribe(ws, SIM_TOPIC);
     if (status != UVHTTP_OK && !sim_failing) sim_fail("subscribe: %s", uvhttp_error_name(status));
     if (status != UVHTTP_OK) uvhttp_ws_close(ws, UVHTTP_WS_INTERNAL_ERROR, NULL);
@@ -73,11 +74,22 @@ static void on_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user)
     if (status != UVHTTP_OK) uvhttp_ws_close(ws, UVHTTP_WS_INTERNAL_ERROR, NULL);
 }
 
+static void on_close(uvhttp_ws_t *ws, int code, uvhttp_str_t reason, void *user) {
+    (void)reason, (void)user;
+    sim_ws_app_closed((uint32_t)(uintptr_t)uvhttp_ws_data(ws), code);
+}
+
 void sim_topics_add(uvhttp_server_t *server) {
     jobs_open = 0;
-    const uvhttp_ws_options_t options = {.publish_to_self = true};
-    uvhttp_websocket(server, "/topic",
-                     &(uvhttp_ws_handlers_t){.on_open = on_open, .on_message = on_message, .options = &options}, NULL);
+    uvhttp_ws_options_t options = sim_ws_options();
+    options.publish_to_self = true;
+    uvhttp_websocket(server, "/topic/:tag",
+                     &(uvhttp_ws_handlers_t){.on_upgrade = sim_ws_upgrade_request,
+                                             .on_open = on_open,
+                                             .on_message = on_message,
+                                             .on_close = on_close,
+                                             .options = &options},
+                     NULL);
 }
 
 /* Nobody is so slow that a publication had to be left out. */

@@ -33,16 +33,21 @@ static void release_all(void) {
     atomic_store(&work.begun, 0);
 }
 
-static serving_t *serve(void **state) {
+static serving_t *serve_at(void **state, uint32_t min_send_rate) {
     serving_t *serving = *state;
     memset(&work, 0, sizeof work);
-    serving->config.min_send_rate = UVHTTP_NEVER;
+    serving->config.min_send_rate = min_send_rate;
+    serving->config.rate_grace = 1;
     serving_make(serving);
     assert_non_null(uvhttp_get(serving->server, "/wait", wait_for_it, NULL));
     assert_non_null(uvhttp_get(serving->server, "/text", text, NULL));
     assert_non_null(uvhttp_get(serving->server, "/large", large, NULL));
     serving_start(serving);
     return serving;
+}
+
+static serving_t *serve(void **state) {
+    return serve_at(state, UVHTTP_NEVER);
 }
 
 static h2_out_t out;
@@ -129,15 +134,46 @@ static void test_deferred_requests_show_their_client_when_it_has_gone(void **sta
     serving_stop(serving);
 }
 
-/* The window is open when FIN comes, and the sockets are full. Later it closes, and nobody can open it again. */
-static void test_a_client_that_has_ended_opens_no_window(void **state) {
-    serving_t *serving = serve(state);
+/* Most of what is sent to it waits in the server's socket. */
+static int open_narrow_connection(const serving_t *serving) {
     int fd = client_socket(), small = 4096;
     struct sockaddr_in address = loopback(serving->port);
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
     out.size = 0;
     h2_put_preface(&out);
+    return fd;
+}
+
+/* Returns when so many bytes of DATA have come; us: for each of them but the last. */
+static void read_slowly(int fd, uint32_t size, unsigned us) {
+    for (uint32_t received = 0; received < size;) {
+        assert_true(h2_read(fd, &frame));
+        assert_int_not_equal(frame.type, H2_RST_STREAM);
+        if (frame.type != H2_DATA) continue;
+        received += frame.size;
+        if (received < size) usleep(frame.size * us);
+    }
+}
+
+/* Its window is closed from the start, and it can open it only when it has received what is on its way. */
+static void test_a_window_may_stay_closed_while_what_was_sent_is_on_its_way(void **state) {
+    serving_t *serving = serve_at(state, 240);
+    int fd = open_narrow_connection(serving);
+    h2_put_request(&out, 1, false, "/large", true);
+    send_all(fd);
+    read_slowly(fd, 65535, 60); /* 16 KB/s: four seconds */
+    h2_put_window(&out, 0, 1000);
+    h2_put_window(&out, 1, 1000);
+    send_all(fd);
+    read_slowly(fd, 1000, 0);
+    serving_leave(serving, fd);
+}
+
+/* The window is open when FIN comes, and the sockets are full. Later it closes, and nobody can open it again. */
+static void test_a_client_that_has_ended_opens_no_window(void **state) {
+    serving_t *serving = serve(state);
+    int fd = open_narrow_connection(serving);
     h2_put_setting(&out, 4, WINDOW);
     h2_put_window(&out, 0, WINDOW - 65535);
     h2_put_request(&out, 1, false, "/large", true);
@@ -158,5 +194,6 @@ int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
     return RUN_ON_EACH(
         test_a_deferred_stream_takes_less_than_a_kilobyte, test_a_stream_without_a_window_takes_less_than_a_kilobyte,
-        test_deferred_requests_show_their_client_when_it_has_gone, test_a_client_that_has_ended_opens_no_window);
+        test_deferred_requests_show_their_client_when_it_has_gone,
+        test_a_window_may_stay_closed_while_what_was_sent_is_on_its_way, test_a_client_that_has_ended_opens_no_window);
 }

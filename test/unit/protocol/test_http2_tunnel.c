@@ -1,0 +1,166 @@
+/* Owns: tests of WebSocket tunnels on streams of HTTP/2 whose clients open no window: what waits for it is checked
+ * against min_send_rate, however it was sent; and on_close has no code that was not sent. What is queued for a tunnel
+ * does not hold up other streams. */
+/* Needs: websocket. */
+#include "support/http2_client.h"
+
+enum { CANCEL = 8, MESSAGE_SIZE = 65536, MESSAGES = 48, WINDOW = 16 << 20 };
+
+static h2_out_t out;
+static h2_frame_t frame;
+static atomic_int closed;
+
+static void send_small(uvhttp_ws_t *ws, void *user) {
+    (void)user;
+    assert_int_equal(uvhttp_ws_send(ws, UVHTTP_WS_TEXT, "small", 5), UVHTTP_OK);
+}
+
+/* Reading is paused until on_drain, so that it is not the silence of the client that ends it. */
+static void send_part(uvhttp_ws_t *ws, void *user) {
+    (void)user;
+    assert_int_equal(uvhttp_ws_begin(ws, UVHTTP_WS_TEXT), UVHTTP_OK);
+    assert_int_equal(uvhttp_ws_write(ws, "a part", 6), UVHTTP_OK);
+    uvhttp_ws_pause(ws);
+}
+
+static void publish(uvhttp_ws_t *ws, void *user) {
+    (void)user;
+    assert_int_equal(uvhttp_ws_subscribe(ws, "topic"), UVHTTP_OK);
+    assert_int_equal(uvhttp_ws_publish(ws, "topic", UVHTTP_WS_TEXT, "published", 9), UVHTTP_OK);
+}
+
+/* The client breaks a rule behind this, for which no second close frame is sent. */
+static void close_it(uvhttp_ws_t *ws, void *user) {
+    (void)user;
+    assert_int_equal(uvhttp_ws_close(ws, UVHTTP_WS_NORMAL, NULL), UVHTTP_OK);
+}
+
+static void on_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
+    (void)ws, (void)message, (void)user;
+}
+
+static void on_close(uvhttp_ws_t *ws, int code, uvhttp_str_t reason, void *user) {
+    (void)ws, (void)reason, (void)user;
+    if (code == UVHTTP_WS_ABNORMAL) atomic_fetch_add(&closed, 1);
+}
+
+static size_t put_field(char *block, size_t at, const char *name, const char *value) {
+    const char *const texts[] = {name, value};
+    block[at++] = 0;
+    for (int i = 0; i < 2; i++) {
+        size_t size = strlen(texts[i]);
+        block[at++] = (char)size;
+        memcpy(block + at, texts[i], size);
+        at += size;
+    }
+    return at;
+}
+
+static void put_connect(uint32_t stream, const char *path) {
+    const char *const fields[][2] = {{":method", "CONNECT"}, {":protocol", "websocket"},
+                                     {":scheme", "http"},    {":path", path},
+                                     {":authority", "a"},    {"sec-websocket-version", "13"}};
+    char block[256];
+    size_t size = 0;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        size = put_field(block, size, fields[i][0], fields[i][1]);
+    h2_put_frame(&out, H2_HEADERS, H2_END_HEADERS, stream, block, size);
+}
+
+static void add(const serving_t *serving, const char *path, void (*on_open)(uvhttp_ws_t *ws, void *user)) {
+    const uvhttp_ws_options_t options = {.rate_grace = 1, .publish_to_self = true};
+    const uvhttp_ws_handlers_t handlers = {
+        .on_open = on_open, .on_message = on_message, .on_close = on_close, .options = &options};
+    assert_non_null(uvhttp_websocket(serving->server, path, &handlers, NULL));
+}
+
+/* A client whose tunnels have no window. */
+static int open_tunnels(const serving_t *serving) {
+    int fd = client_socket();
+    struct sockaddr_in address = loopback(serving->port);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    out.size = 0;
+    h2_put_preface(&out);
+    h2_put_setting(&out, 4, 0);
+    put_connect(1, "/small");
+    put_connect(3, "/part");
+    put_connect(5, "/published");
+    put_connect(7, "/closing");
+    h2_put_frame(&out, H2_DATA, 0, 7, "\xf1reserved bits", 14);
+    assert_int_equal(send(fd, out.data, out.size, MSG_NOSIGNAL), out.size);
+    return fd;
+}
+
+static void test_what_waits_for_a_window_is_checked(void **state) {
+    serving_t *serving = *state;
+    atomic_store(&closed, 0);
+    serving_make(serving);
+    add(serving, "/small", send_small);
+    add(serving, "/part", send_part);
+    add(serving, "/published", publish);
+    add(serving, "/closing", close_it);
+    serving_start(serving);
+    int fd = open_tunnels(serving);
+    unsigned streams = 0;
+    for (int i = 0; i < 4; i++) {
+        h2_expect(fd, H2_RST_STREAM, UINT32_MAX, &frame);
+        assert_int_equal(h2_get32(frame.payload), CANCEL);
+        streams |= 1u << frame.stream;
+    }
+    assert_int_equal(streams, 1u << 1 | 1u << 3 | 1u << 5 | 1u << 7);
+    WAIT_UNTIL(atomic_load(&closed) == 4);
+    serving_leave(serving, fd);
+}
+
+static char zeros[MESSAGE_SIZE];
+
+static void send_much(uvhttp_ws_t *ws, void *user) {
+    (void)user;
+    for (int i = 0; i < MESSAGES; i++) (void)uvhttp_ws_send(ws, UVHTTP_WS_BINARY, zeros, sizeof zeros);
+}
+
+static void respond(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    (void)uvhttp_response_send_static(res, 200, "text/plain", zeros, sizeof zeros);
+}
+
+/* Its sockets hold little. */
+static int open_wide_tunnel(const serving_t *serving) {
+    int fd = client_socket(), small = 4096;
+    struct sockaddr_in address = loopback(serving->port);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    out.size = 0;
+    h2_put_preface(&out);
+    h2_put_setting(&out, 4, WINDOW);
+    h2_put_window(&out, 0, WINDOW - 65535);
+    put_connect(1, "/much");
+    assert_int_equal(send(fd, out.data, out.size, MSG_NOSIGNAL), out.size);
+    h2_expect(fd, H2_DATA, 1, &frame);
+    return fd;
+}
+
+static void test_a_tunnel_does_not_hold_up_other_streams(void **state) {
+    serving_t *serving = *state;
+    serving->config.http2_connection_memory_max = WINDOW;
+    serving_make(serving);
+    add(serving, "/much", send_much);
+    assert_non_null(uvhttp_get(serving->server, "/response", respond, NULL));
+    serving_start(serving);
+    int fd = open_wide_tunnel(serving);
+    out.size = 0;
+    h2_put_request(&out, 3, false, "/response", true);
+    assert_int_equal(send(fd, out.data, out.size, MSG_NOSIGNAL), out.size);
+    size_t of_tunnel = 0;
+    do {
+        assert_true(h2_read(fd, &frame));
+        if (frame.type == H2_DATA && frame.stream == 1) of_tunnel += frame.size;
+    } while (frame.stream != 3 || frame.type != H2_DATA || !(frame.flags & H2_END_STREAM));
+    assert_in_range(of_tunnel, 0, MESSAGE_SIZE * MESSAGES / 2);
+    serving_leave(serving, fd);
+}
+
+int main(void) {
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
+    return RUN_ON_EACH(test_what_waits_for_a_window_is_checked, test_a_tunnel_does_not_hold_up_other_streams);
+}
