@@ -86,8 +86,21 @@ void uvhttp__http2_carrier_cut_greedy(uvhttp__http2_carrier_t *carrier) {
 
 /* --- time --- */
 
+/* UINT64_MAX: none. No deadline is as far away as 2^31 ms. */
+static uint64_t deadline_of(const uvhttp__http2_carrier_t *carrier) {
+    uint64_t now = now_ms(carrier);
+    return carrier->deadline ? now + (uint64_t)(int32_t)(carrier->deadline - (uint32_t)now) : UINT64_MAX;
+}
+
+void uvhttp__http2_carrier_set_deadline(uvhttp__http2_carrier_t *carrier, uint64_t at_ms) {
+    uint32_t deadline = at_ms == UINT64_MAX ? 0 : (uint32_t)at_ms ? (uint32_t)at_ms : 1;
+    if (carrier->deadline == deadline) return;
+    carrier->deadline = deadline;
+    uvhttp__http2_carrier_arm(carrier);
+}
+
 void uvhttp__http2_carrier_arm(uvhttp__http2_carrier_t *carrier) {
-    uint64_t at = carrier->responded ? UINT64_MAX : carrier->deadline_ms;
+    uint64_t at = carrier->responded ? UINT64_MAX : deadline_of(carrier);
     uint64_t look = carrier->rate_checked ? now_ms(carrier) + UVHTTP__RATE_INTERVAL_MS : UINT64_MAX;
     if (look < at) at = look;
     uvhttp__timer_stop(wheel_of(carrier), &carrier->timer);
@@ -101,28 +114,29 @@ static const uvhttp__rate_limits_t *output_limits(const uvhttp__http2_carrier_t 
 void uvhttp__http2_carrier_check_rate(uvhttp__http2_carrier_t *carrier) {
     if (carrier->rate_checked) return;
     carrier->rate_checked = true;
-    carrier->given.known = false;
+    carrier->given = 0;
     uvhttp__rate_start(&carrier->rate, output_limits(carrier), (uint32_t)carrier->exchange.response.sent_size,
                        now_ms(carrier));
     uvhttp__http2_carrier_arm(carrier);
 }
 
 /* Whether the client has what the connection had sent when this was first asked. */
-static bool has_received(uvhttp__conn_t *conn, uvhttp__given_t *given) {
+static bool has_received(uvhttp__conn_t *conn, uint32_t *given) {
     uvhttp__acknowledged_t acknowledged = uvhttp__stream_acknowledged(&conn->stream);
     uint32_t left = acknowledged.held + uvhttp__stream_out_size(&conn->stream);
     if (left == 0) return true;
     uvhttp__output_check_start(conn);
     if (acknowledged.held == 0) return false; /* the counter is not known */
-    if (!given->known) *given = (uvhttp__given_t){.bytes = acknowledged.bytes + left, .known = true};
-    return (int32_t)(acknowledged.bytes - given->bytes) >= 0;
+    if (*given == 0) *given = acknowledged.bytes + left;
+    if (*given == 0) *given = 1;
+    return (int32_t)(acknowledged.bytes - *given) >= 0;
 }
 
-bool uvhttp__http2_is_late(uvhttp__conn_t *conn, uvhttp__rate_t *rate, uvhttp__given_t *given,
+bool uvhttp__http2_is_late(uvhttp__conn_t *conn, uvhttp__rate_t *rate, uint32_t *given,
                            const uvhttp__rate_limits_t *limits, uint32_t sent, bool waits) {
     uint64_t now_ms = uvhttp__conn_now_ms(conn);
     bool stands = rate->bytes == sent;
-    if (!stands || !waits) given->known = false;
+    if (!stands || !waits) *given = 0;
     if (stands && !(waits && has_received(conn, given))) {
         uvhttp__rate_start(rate, limits, sent, now_ms);
         return false;
@@ -158,11 +172,11 @@ void uvhttp__http2_carrier_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *tim
     uvhttp__http2_carrier_t *carrier = UVHTTP__CONTAINER_OF(timer, uvhttp__http2_carrier_t, timer);
     if (carrier->rate_checked) check_rate(carrier);
     if (carrier->due & UVHTTP__HTTP2_DUE_CUT) return;
-    if (carrier->responded || carrier->deadline_ms > now_ms(carrier)) {
+    if (carrier->responded || deadline_of(carrier) > now_ms(carrier)) {
         uvhttp__http2_carrier_arm(carrier);
         return;
     }
-    carrier->deadline_ms = UINT64_MAX;
+    carrier->deadline = 0;
     if (carrier->rate_checked) uvhttp__http2_carrier_arm(carrier);
     uvhttp__exchange_timer(&carrier->exchange); /* it may be gone afterwards */
 }

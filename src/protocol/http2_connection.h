@@ -63,9 +63,9 @@ typedef struct uvhttp__http2_carrier {
     uvhttp__http2_stream_t *stream; /* NULL: released */
     uvhttp__list_t link;            /* in connection->due, if due */
     uvhttp__timer_t timer;
-    uint64_t deadline_ms;  /* the exchange's; UINT64_MAX: none */
-    uvhttp__rate_t rate;   /* of the response's body, while `rate_checked` */
-    uvhttp__given_t given; /* ... while it waits for a window */
+    uint32_t deadline;   /* the exchange's: the low bits of its milliseconds, of which 0 is 1; 0: none */
+    uint32_t given;      /* while the response waits for a window, as in uvhttp__http2_is_late */
+    uvhttp__rate_t rate; /* of the response's body, while `rate_checked` */
 
     /* From here to the exchange all is zero in a new carrier. */
     uvhttp__http2_inbound_t *inbound; /* NULL: the request was whole with its head */
@@ -190,7 +190,7 @@ static inline uvhttp__http2_carrier_t *uvhttp__http2_carrier_new(uvhttp__http2_c
     carrier->stream = stream;
     uvhttp__list_init(&carrier->link);
     uvhttp__timer_init(&carrier->timer, connection->of_loop->timer_kind);
-    carrier->deadline_ms = UINT64_MAX;
+    carrier->deadline = 0;
     memset(&carrier->inbound, 0,
            offsetof(uvhttp__http2_carrier_t, exchange) - offsetof(uvhttp__http2_carrier_t, inbound));
     stream->user = carrier;
@@ -250,6 +250,8 @@ int uvhttp__http2_carrier_expect(uvhttp__http2_carrier_t *carrier);
 bool uvhttp__http2_carrier_account(uvhttp__http2_carrier_t *carrier);
 /* It may not: the stream ends. */
 void uvhttp__http2_carrier_cut_greedy(uvhttp__http2_carrier_t *carrier);
+/* The exchange's deadline, UINT64_MAX: none. */
+void uvhttp__http2_carrier_set_deadline(uvhttp__http2_carrier_t *carrier, uint64_t at_ms);
 /* Sets the timer for its deadline, and for the next look at the rate of its response. */
 void uvhttp__http2_carrier_arm(uvhttp__http2_carrier_t *carrier);
 /* What is left of the response waits for the client's window: its rate is looked at from here on. */
@@ -258,8 +260,9 @@ void uvhttp__http2_carrier_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *tim
 /* Whether the client has acknowledged too little of a stream for too long; counts it. sent: the stream's bytes. waits:
  * for the client's window; otherwise the client is not charged for the time. Acknowledged output is checked for the
  * whole connection, and reading a file or waiting for the application may take time. Nor is it charged before it has
- * acknowledged what had been sent when the wait began, which the window is of: `given`. */
-bool uvhttp__http2_is_late(uvhttp__conn_t *conn, uvhttp__rate_t *rate, uvhttp__given_t *given,
+ * acknowledged what had been sent when the wait began, which the window is of. That is `given`, as the counter of
+ * acknowledged bytes, where 0 is 1; 0: not known. */
+bool uvhttp__http2_is_late(uvhttp__conn_t *conn, uvhttp__rate_t *rate, uint32_t *given,
                            const uvhttp__rate_limits_t *limits, uint32_t sent, bool waits);
 
 /* --- http2_tunnel.c --- */

@@ -32,10 +32,7 @@ static void want_body(uvhttp__exchange_t *exchange) {
 }
 
 static void set_deadline(uvhttp__exchange_t *exchange, uint64_t at_ms) {
-    uvhttp__http2_carrier_t *carrier = uvhttp__http2_carrier_of(exchange);
-    if (carrier->deadline_ms == at_ms) return;
-    carrier->deadline_ms = at_ms;
-    uvhttp__http2_carrier_arm(carrier);
+    uvhttp__http2_carrier_set_deadline(uvhttp__http2_carrier_of(exchange), at_ms);
 }
 
 /* The error code that the client receives. */

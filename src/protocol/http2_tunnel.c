@@ -21,9 +21,9 @@ struct uvhttp__http2_tunnel {
     uvhttp__channel_t channel;
     uvhttp__outgoing_t outgoing;
     uvhttp__http2_held_t held;
-    uvhttp__rate_t rate;   /* of what is sent, while `rate_checked` */
-    uvhttp__given_t given; /* ... while it waits for a window */
-    uint64_t deadline_ms;  /* of the protocol above, or of lingering; UINT64_MAX: none */
+    uvhttp__rate_t rate;  /* of what is sent, while `rate_checked` */
+    uint32_t given;       /* while it waits for a window, as in uvhttp__http2_is_late */
+    uint64_t deadline_ms; /* of the protocol above, or of lingering; UINT64_MAX: none */
     uint64_t sent;
     uint64_t kept;    /* bytes of connection->kept */
     uint32_t charged; /* bytes of the core's memory */
@@ -80,7 +80,7 @@ static void arm(uvhttp__http2_tunnel_t *tunnel) {
 static void check_rate_later(uvhttp__http2_tunnel_t *tunnel) {
     if (tunnel->rate_checked) return;
     tunnel->rate_checked = true;
-    tunnel->given.known = false;
+    tunnel->given = 0;
     uvhttp__rate_start(&tunnel->rate, output_limits(tunnel), (uint32_t)tunnel->sent, now_ms(tunnel));
     arm(tunnel);
 }
