@@ -44,10 +44,10 @@ static struct {
     uint32_t own_handles, tick_count, pumps_left, idle_left, sends_left;
     bool blocked, ended; /* ended: its handles are closing */
     uint64_t blocked_ns;
-    uint32_t ready, stopped; /* calls */
-    bool stops_on_ready;
-    uint64_t iterations, freed_at; /* freed_at: iterations */
-    uint64_t calls;                /* of the application */
+    uint32_t ready, stopped;           /* calls */
+    bool stops_on_ready, stops_before; /* stops_before: the attach */
+    uint64_t iterations, freed_at;     /* freed_at: iterations */
+    uint64_t calls;                    /* of the application */
     uint64_t done_before, quiet, woken, quiet_since_ns, iterated_ns;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -404,13 +404,17 @@ static void run_loop(void) {
 
 /* --- life --- */
 
-static void on_ready(uvhttp_server_t *server, void *user) {
-    (void)user;
-    if (guest.ready++ > 0) sim_fail("on_ready is called twice");
-    if (!guest.stops_on_ready) return;
+static void stop_now(uvhttp_server_t *server) {
     sim_world_stopped();
     sim_operators_stopped();
     (void)uvhttp_server_stop(server);
+}
+
+static void on_ready(uvhttp_server_t *server, void *user) {
+    (void)user;
+    if (guest.ready++ > 0) sim_fail("on_ready is called twice");
+    if (!uvhttp_server_ready(server)) sim_fail("on_ready: the server is not ready");
+    if (guest.stops_on_ready) stop_now(server);
 }
 
 static void on_handle_closed(uv_handle_t *handle) {
@@ -454,6 +458,7 @@ static void reset(uvhttp_server_t *server, uint64_t seed) {
     guest.stopping = (stopping_t)sim_below(&guest.random, STOPPINGS);
     guest.pumps_left = sim_one_in(&guest.random, 4) ? sim_below(&guest.random, PUMPS_MAX) : 0;
     guest.stops_on_ready = sim_one_in(&guest.random, 64);
+    guest.stops_before = sim_one_in(&guest.random, 64);
     guest.own_handles = guest.tick_count = guest.idle_left = guest.ready = guest.stopped = 0;
     guest.sends_left = sim_below(&guest.random, 20);
     guest.ended = guest.stop_wanted = false;
@@ -464,18 +469,38 @@ static void reset(uvhttp_server_t *server, uint64_t seed) {
     sim_uv_loop_open(&guest.loop, seed);
 }
 
-/* Whether the server is to be stopped before it is freed. */
+static void check_attached(int status) {
+    static const int failures[] = {UVHTTP_E_NOMEM, UVHTTP_E_UNSUPPORTED, UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_IO};
+    if (status == UVHTTP_OK) {
+        if (uvhttp_server_attach(guest.server, &guest.loop) != UVHTTP_E_STATE) sim_fail("a server is attached twice");
+        return;
+    }
+    bool known = false;
+    for (size_t i = 0; i < sizeof failures / sizeof *failures; i++) known = known || status == failures[i];
+    if (!known || !sim_memory_has_failed()) sim_fail("attach: %s", uvhttp_server_error_text(guest.server));
+}
+
+/* Whether the server is to be stopped before it is freed: not if its first listen has failed. */
 static bool start(void) {
     uvhttp_server_t *server = guest.server;
-    int status = uvhttp_server_attach(server, &guest.loop);
-    if (status == UVHTTP_OK) status = sim_server_listen(server);
-    if (status != UVHTTP_OK && !sim_memory_has_failed()) sim_fail("attach: %s", uvhttp_server_error_text(server));
-    if (status == UVHTTP_OK && guest.ready == 0) sim_fail("an attached server listens, and is not ready");
-    if (status == UVHTTP_OK) return true;
-    sim_world_stopped();
-    sim_operators_stopped();
-    if (guest.ready > 0) (void)uvhttp_server_stop(server);
-    return guest.ready > 0;
+    if (guest.stops_before) stop_now(server);
+    int attached = uvhttp_server_attach(server, &guest.loop);
+    check_attached(attached);
+    int status = attached == UVHTTP_OK ? sim_server_listen(server) : attached;
+    if (status == UVHTTP_OK) {
+        if (guest.ready != !guest.stops_before)
+            sim_fail("an attached server listens: on_ready came %u times", guest.ready);
+        return true;
+    }
+    if (!sim_memory_has_failed()) sim_fail("listen: %s", uvhttp_server_error_text(server));
+    bool stops = attached == UVHTTP_OK && (guest.ready > 0 || guest.stops_before || sim_one_in(&guest.random, 2));
+    if (stops) {
+        stop_now(server);
+    } else {
+        sim_world_stopped();
+        sim_operators_stopped();
+    }
+    return stops;
 }
 
 void sim_guest_run(uvhttp_server_t *server, uint64_t seed) {

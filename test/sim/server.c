@@ -717,6 +717,7 @@ uvhttp_server_t *sim_server_new(uint64_t seed) {
 /* The last lines and spans are written when the server is freed. */
 void sim_server_check_log(void) {
     sim_collector_check_end();
+    sim_events_forget();
     if (!access_log.run) return;
     sim_access_log_check(access_log_complete);
     if (!access_log_complete && sim_access_log_is_file && sim_access_log_is_good() && !sim_failing &&

@@ -201,8 +201,9 @@ struct uvhttp_server *sim_server_new(uint64_t seed);
 /* A parameter of the path. */
 uint32_t sim_number(const char *data, size_t size, int base); /* of a text of the library: without NUL behind it */
 uint32_t sim_request_number(const struct uvhttp_request *req, const char *name, int base);
-/* Of a server that has stopped: before it is freed, and behind that. */
+/* Of a server that has stopped, before it is freed. */
 void sim_server_check_counters(struct uvhttp_server *server);
+/* No handler of it runs, and all that it held has come back. */
 void sim_server_check_end(void);
 void sim_server_check_log(void);
 /* Allocations fail on purpose in this run. */
@@ -294,6 +295,8 @@ void sim_handles_check_end(void);
 
 void sim_events_add(struct uvhttp_server *server);
 void sim_events_check_end(void);
+/* Behind the last client. */
+void sim_events_forget(void);
 
 /* --- collector.c: what spans are sent to --- */
 
