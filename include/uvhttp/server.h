@@ -325,7 +325,9 @@ UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_server_run(uvhttp_server_t *server,
 
 /** Serves inside a libuv loop of the application, without threads, instead of uvhttp_server_run. Call it before listen,
  * on the loop's thread. Sends and closes made in a uv_prepare callback registered before this server take effect in the
- * next loop iteration. Returns 0, UVHTTP_E_STATE, UVHTTP_E_UNSUPPORTED or UVHTTP_E_NOMEM. */
+ * next loop iteration. Returns 0, UVHTTP_E_STATE, UVHTTP_E_UNSUPPORTED, UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_NOMEM or
+ * UVHTTP_E_IO (libuv refused a handle). After an error, or when the first listen fails, free the server and run the
+ * loop for one more iteration. */
 UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_server_attach(uvhttp_server_t *server, struct uv_loop_s *loop);
 
 /** Starts to stop. uvhttp_server_ready is false from now on. After config.drain_grace_ms the server accepts no new
@@ -361,7 +363,8 @@ typedef void (*uvhttp_server_cb)(uvhttp_server_t *server, void *user);
  * or attach. Returns 0, UVHTTP_E_STATE (too late) or UVHTTP_E_INVALID (`server` is NULL). */
 UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_server_on_ready(uvhttp_server_t *server, uvhttp_server_cb on_ready,
                                                              void *user);
-/** Sets the function that an attached server calls on its loop when the drain is over. */
+/** Sets the function that an attached server calls on its loop when the drain is over: all connections have closed, and
+ * handlers on worker threads and in coroutines have returned. */
 UVHTTP_EXPORT UVHTTP_SETUP_THREAD void uvhttp_server_on_stopped(uvhttp_server_t *server, uvhttp_server_cb on_stopped,
                                                                 void *user);
 

@@ -322,6 +322,12 @@ UVHTTP__HOT static void on_iteration_end(uvhttp__loop_t *io, void *arg) {
     loop->tcp_server->options.ops->on_iteration_end(loop);
 }
 
+/* The thread may have attached several: what is called now belongs to this one. */
+static void on_enter(uvhttp__loop_t *io, void *arg) {
+    (void)arg;
+    current_loop = io;
+}
+
 static int loop_make_io(uvhttp__tcp_loop_t *loop) {
     uvhttp__tcp_server_t *tcp_server = loop->tcp_server;
     uvhttp__loop_options_t options = {.engine = tcp_server->options.engine,
@@ -332,6 +338,7 @@ static int loop_make_io(uvhttp__tcp_loop_t *loop) {
                                       .index = loop->index,
                                       .on_iteration_end =
                                           tcp_server->options.ops->on_iteration_end ? on_iteration_end : NULL,
+                                      .on_enter = tcp_server->uv ? on_enter : NULL,
                                       .on_failed = on_loop_failed,
                                       .arg = loop};
     int status = uvhttp__loop_new(&options, &loop->io);

@@ -255,8 +255,9 @@ uint64_t uvhttp__tcp_loop_cpu_ns(const uvhttp__tcp_loop_t *loop);
 /* The calling thread runs the loop from here on, or does so no more. */
 void uvhttp__tcp_loop_enter(uvhttp__tcp_loop_t *loop);
 void uvhttp__tcp_loop_leave(uvhttp__tcp_loop_t *loop);
-/* Returns the loop of the calling thread; of several attached servers that have not been freed, that of the last one.
- * NULL: there is none. It does not tell whether an object belongs to that loop. */
+/* Returns the loop of the calling thread; of several attached servers that have not been freed, the one that calls or,
+ * in what others call, has called last. NULL: there is none. It does not tell whether an object belongs to that loop.
+ */
 uvhttp__loop_t *uvhttp__tcp_server_current_loop(void);
 
 /* --- inherit.c --- */

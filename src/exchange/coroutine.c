@@ -108,12 +108,21 @@ void uvhttp__coroutine_service_init(uvhttp__service_t *service) {
                              service->config.coroutines_max);
 }
 
+static void on_idle(uvhttp__coro_sched_t *sched) {
+    uvhttp__tcp_loop_check_done(UVHTTP__CONTAINER_OF(sched, uvhttp__http_loop_t, coros)->tcp);
+}
+
 void uvhttp__coroutine_loop_start(uvhttp__http_loop_t *loop) {
     uvhttp__coro_sched_open(&loop->coros, &loop->service->coro_budget, loop->tcp->io, &loop->port);
+    loop->coros.on_idle = on_idle;
 }
 
 void uvhttp__coroutine_loop_drain(uvhttp__http_loop_t *loop) {
     uvhttp__coro_sched_stop(&loop->coros);
+}
+
+bool uvhttp__coroutine_loop_is_busy(const uvhttp__http_loop_t *loop) {
+    return uvhttp__coro_sched_busy(&loop->coros);
 }
 
 void uvhttp__coroutine_loop_stop(uvhttp__http_loop_t *loop) {

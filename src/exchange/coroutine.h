@@ -8,6 +8,8 @@ void uvhttp__coroutine_service_init(uvhttp__service_t *service);
 void uvhttp__coroutine_loop_start(uvhttp__http_loop_t *loop);
 /* The server stops: who wants to know is woken. */
 void uvhttp__coroutine_loop_drain(uvhttp__http_loop_t *loop);
+/* A coroutine has not ended. The loop that drains waits for it, as for a job. */
+bool uvhttp__coroutine_loop_is_busy(const uvhttp__http_loop_t *loop);
 /* The worker's loop ends, and does not turn any more. */
 void uvhttp__coroutine_loop_stop(uvhttp__http_loop_t *loop);
 /* At the end of an iteration. */

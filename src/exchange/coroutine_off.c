@@ -13,6 +13,11 @@ void uvhttp__coroutine_loop_drain(uvhttp__http_loop_t *loop) {
     (void)loop;
 }
 
+bool uvhttp__coroutine_loop_is_busy(const uvhttp__http_loop_t *loop) {
+    (void)loop;
+    return false;
+}
+
 void uvhttp__coroutine_loop_stop(uvhttp__http_loop_t *loop) {
     (void)loop;
 }

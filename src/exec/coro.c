@@ -228,9 +228,16 @@ void uvhttp__coro_wake(uvhttp_coro_t *coro, int status) {
 
 /* --- the loop's side --- */
 
+/* The server stops, and no coroutine is left. */
+static bool was_last(const uvhttp__coro_sched_t *sched) {
+    return sched->stopping && !uvhttp__coro_sched_busy(sched);
+}
+
+/* The end of this iteration runs coroutines that are due. */
 static void on_post(uvhttp__post_t *post) {
-    UVHTTP__CONTAINER_OF(post, uvhttp__coro_sched_t, post)->posted =
-        false; /* the end of this iteration does the rest */
+    uvhttp__coro_sched_t *sched = UVHTTP__CONTAINER_OF(post, uvhttp__coro_sched_t, post);
+    sched->posted = false;
+    if (was_last(sched) && sched->on_idle) sched->on_idle(sched);
 }
 
 static void run_batch(uvhttp__coro_sched_t *sched) {
@@ -246,7 +253,7 @@ static void run_batch(uvhttp__coro_sched_t *sched) {
 
 void uvhttp__coro_sched_run(uvhttp__coro_sched_t *sched) {
     for (int round = 0; round < ROUNDS && uvhttp__coro_sched_due(sched); round++) run_batch(sched);
-    if (uvhttp__coro_sched_due(sched)) uvhttp__coro_sched_soon(sched);
+    if (uvhttp__coro_sched_due(sched) || was_last(sched)) uvhttp__coro_sched_soon(sched);
 }
 
 void uvhttp__coro_sched_soon(uvhttp__coro_sched_t *sched) {

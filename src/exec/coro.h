@@ -33,7 +33,8 @@ typedef struct uvhttp__coro_sched {
     uvhttp__post_t post;
     bool posted;
     bool closing;
-    bool stopping; /* the server stops: uvhttp_coro_wake_on_stop */
+    bool stopping;                                     /* the server stops: uvhttp_coro_wake_on_stop */
+    void (*on_idle)(struct uvhttp__coro_sched *sched); /* NULL, or called when none is left, while it stops */
 } uvhttp__coro_sched_t;
 
 typedef struct uvhttp__coro_cleanup {
@@ -96,6 +97,9 @@ void uvhttp__coro_sched_open(uvhttp__coro_sched_t *sched, uvhttp__coro_budget_t 
 void uvhttp__coro_sched_stop(uvhttp__coro_sched_t *sched);
 /* The loop does not turn any more: what still waits is cancelled and runs to its end. The port has no jobs any more. */
 void uvhttp__coro_sched_close(uvhttp__coro_sched_t *sched);
+static inline bool uvhttp__coro_sched_busy(const uvhttp__coro_sched_t *sched) {
+    return !uvhttp__list_empty(&sched->all);
+}
 static inline bool uvhttp__coro_sched_due(const uvhttp__coro_sched_t *sched) {
     return sched->ready.next != &sched->ready;
 }

@@ -416,6 +416,7 @@ typedef struct uvhttp__loop_options {
     uvhttp__counters_t *counters;  /* this loop's shard; lives longer than the loop */
     uint32_t index;                /* among the loops of its owner */
     void (*on_iteration_end)(uvhttp__loop_t *loop, void *arg); /* before the loop waits; NULL: none */
+    void (*on_enter)(uvhttp__loop_t *loop, void *arg); /* of a guest, before callbacks of this loop; NULL: none */
     /* The backend can neither send nor receive any more, which the log says. The callee closes the loop's streams and
      * listeners, which needs nothing of the kernel but close(2). NULL: a loop of our own stops. */
     void (*on_failed)(uvhttp__loop_t *loop, void *arg);
@@ -444,6 +445,7 @@ struct uvhttp__loop {
     uvhttp__mpsc_t posts;
     struct uv_loop_s *uv; /* the application may use it on this thread */
     void (*on_iteration_end)(uvhttp__loop_t *loop, void *arg);
+    void (*on_enter)(uvhttp__loop_t *loop, void *arg);
     void (*on_failed)(uvhttp__loop_t *loop, void *arg);
     void *arg;
     char *iteration_at, *iteration_end; /* free memory of the iteration arena */

@@ -365,6 +365,7 @@ int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, cons
                              .counters = options->counters,
                              .index = options->index,
                              .on_iteration_end = options->on_iteration_end,
+                             .on_enter = options->on_enter,
                              .on_failed = options->on_failed,
                              .arg = options->arg,
                              .is_guest = options->embedding != NULL,

@@ -13,6 +13,12 @@ struct uvhttp__uring;
  * early, once, and is set again. Only a deadline earlier than the current one restarts it immediately. */
 void uvhttp__uv_embed_arm_timer(uvhttp__loop_t *loop, uv_timer_t *timer, uv_timer_cb on_timer);
 
+/* The embedding loop calls a guest, and may have called another one before. Precedes whatever may call the owner, while
+ * the loop is not being freed. */
+static inline void uvhttp__uv_embed_enter(uvhttp__loop_t *loop) {
+    if (loop->on_enter) loop->on_enter(loop, loop->arg);
+}
+
 /* --- uv_embed_epoll.c --- */
 
 /* Starts the guest's handles on `embedding`. Returns 0 or a code of uvhttp__fd_watcher_open: then there are

@@ -36,6 +36,7 @@ static void guest_check(uv_check_t *check) {
 
 static void guest_prepare(uv_prepare_t *prepare) {
     uvhttp__epoll_t *epoll = prepare->data;
+    uvhttp__uv_embed_enter(&epoll->loop);
     guest_leave(epoll);
     if (epoll->freeing) return; /* the handles are closing: nothing may be started again */
     uvhttp__uv_embed_arm_timer(&epoll->loop, &epoll->timer, guest_on_timer);
@@ -48,6 +49,7 @@ static void guest_prepare(uv_prepare_t *prepare) {
 
 static void guest_on_readable(void *arg) {
     uvhttp__epoll_t *epoll = arg;
+    uvhttp__uv_embed_enter(&epoll->loop);
     guest_enter(epoll);
     uvhttp__fd_set_poll(epoll->loop.waited, 0);
     if (__builtin_expect(epoll->refusals.count > 0 || epoll->loop.waited->error, 0))

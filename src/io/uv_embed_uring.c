@@ -40,6 +40,7 @@ static void guest_submit(uvhttp__uring_t *uring) {
  * between is missed. */
 static void guest_prepare(uv_prepare_t *prepare) {
     uvhttp__uring_t *uring = prepare->data;
+    uvhttp__uv_embed_enter(&uring->loop);
     uvhttp__iteration_end(&uring->loop);
     if (uring->handles_open > 0) { /* it was freed in this iteration: a closing handle must not be started */
         /* The last connections close; uvhttp__uring_abandon closes descriptors of completions that are not consumed. */
@@ -58,6 +59,7 @@ static void guest_prepare(uv_prepare_t *prepare) {
 
 static void guest_check(uv_check_t *check) {
     uvhttp__uring_t *uring = check->data;
+    uvhttp__uv_embed_enter(&uring->loop);
     io_uring_cq_eventfd_toggle(&uring->ring, false);
     if (!uring->failed && (IO_URING_READ_ONCE(*uring->ring.sq.kflags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW))) {
         int status = io_uring_get_events(&uring->ring);

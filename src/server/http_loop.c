@@ -82,9 +82,10 @@ static void on_loop_drain(uvhttp__tcp_loop_t *loop, bool cut) {
     uvhttp__work_port_cancel(&http->port, !cut);
 }
 
-/* A job of this loop runs: it may have to respond. */
+/* A job of this loop runs: it may have to respond. Or a coroutine whose connection has gone has not seen that yet. */
 static bool is_busy(const uvhttp__tcp_loop_t *loop) {
-    return ((const uvhttp__http_loop_t *)loop->user)->port.pending > 0;
+    const uvhttp__http_loop_t *http = loop->user;
+    return http->port.pending > 0 || uvhttp__coroutine_loop_is_busy(http);
 }
 
 #define SETTLE_ROUNDS 4

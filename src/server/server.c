@@ -201,19 +201,21 @@ int uvhttp_server_listen(uvhttp_server_t *server, const char *address, uint16_t 
     return server && address ? uvhttp__server_listen(server, address, NULL, port) : UVHTTP_E_INVALID;
 }
 
+/* Of an attached server the admin listener comes first: a listen that fails leaves nothing open in the loop. */
 int uvhttp__server_listen(uvhttp_server_t *server, const char *address, const uvhttp__conn_filter_t *filter,
                           uint16_t *port) {
     int status = freeze(server);
     if (status != UVHTTP_OK) return status;
     if (server->ran) return uvhttp__server_remember(server, UVHTTP_E_STATE, "listen: not after the server has run");
+    bool attached = server->tcp_server->uv != NULL;
+    if (attached) status = uvhttp__admin_start(server->admin);
+    if (status != UVHTTP_OK) return status;
     status = uvhttp__tcp_server_listen(server->tcp_server, address, filter, port);
     if (status == UVHTTP_E_STATE)
         return uvhttp__server_remember(server, status, "listen: not after the server has started to run");
     if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "%s", server->tcp_server->error);
-    if (!server->tcp_server->uv) return UVHTTP_OK;
-    status = uvhttp__admin_start(server->admin);
-    if (status == UVHTTP_OK) uvhttp__tcp_server_enter_ready(server->tcp_server);
-    return status;
+    if (attached) uvhttp__tcp_server_enter_ready(server->tcp_server);
+    return UVHTTP_OK;
 }
 
 static void publish_engine(uvhttp_server_t *server) {

@@ -493,7 +493,7 @@ void sim_world_wake(void *arg) {
 }
 
 uint64_t sim_world_next_ns(void) {
-    if (!sim_server) return SIM_NEVER;
+    if (!sim_server && !sim_second_lives()) return SIM_NEVER;
     uint64_t next = stop_asked ? SIM_NEVER : clients_left == 0 ? sim_now_ns : stop_ns;
     uint64_t client = first_moment(), origin = sim_actors_next_ns();
     if (client < next) next = client;
@@ -511,13 +511,21 @@ void sim_world_drain(void) {
     note_stop();
 }
 
+void sim_world_stopped(void) {
+    note_stop();
+    stop_asked = true;
+}
+
 void sim_world_step(sim_random_t *random) {
     static client_t *due[SIM_CLIENTS_MAX];
     if (!stop_asked && (clients_left == 0 || stop_ns <= sim_now_ns)) {
         stop_asked = true;
         note_stop();
         sim_trace("stop", 0, 0);
-        (void)uvhttp_server_stop(sim_server);
+        if (sim_is_guest)
+            sim_guest_stop();
+        else
+            (void)uvhttp_server_stop(sim_server);
         sim_operators_stopped();
         sim_tcp_stop();
         return;

@@ -56,6 +56,7 @@ typedef struct echo {
     uvhttp_ws_t *ws; /* NULL: it has ended */
     uint32_t tag;
     uvhttp_timer_t timer;
+    sim_later_t *later; /* a callback of the application, in place of the timer */
     bool paused, waits; /* waits: for a job */
     /* the message that comes as fragments */
     char head[8];
@@ -79,6 +80,20 @@ static void resume_reading(echo_t *echo) {
 static void on_timer(uvhttp_timer_t *timer, void *user) {
     (void)timer;
     resume_reading(user);
+}
+
+static void on_later(void *user) {
+    echo_t *echo = user;
+    echo->later = NULL;
+    resume_reading(echo);
+}
+
+static void pause_for(echo_t *echo, uint32_t ms) {
+    if (sim_is_guest && echo->tag % 2)
+        echo->later = sim_guest_later(ms, on_later, echo);
+    else if (uvhttp_timer_start(&echo->timer, ms, on_timer, echo) != UVHTTP_OK)
+        return;
+    pause_reading(echo);
 }
 
 static void close_if_lost(uvhttp_ws_t *ws, int status) {
@@ -168,8 +183,7 @@ static void respond(echo_t *echo, uint32_t tag, uint32_t size) {
         respond_streamed(echo, tag, size);
     else
         respond_buffered(echo->ws, tag, size);
-    if (tag % 4 || echo->paused) return;
-    if (uvhttp_timer_start(&echo->timer, size % 500, on_timer, echo) == UVHTTP_OK) pause_reading(echo);
+    if (tag % 4 == 0 && !echo->paused) pause_for(echo, size % 500);
 }
 
 /* --- callbacks --- */
@@ -223,7 +237,7 @@ static void on_fragment(uvhttp_ws_t *ws, uvhttp_ws_fragment_t part, void *user) 
         echo->received = 0;
         respond(echo, sim_get32(echo->head), sim_get32(echo->head + 4));
     } else if (!echo->paused && (echo->received + echo->tag) % 5 == 0) {
-        if (uvhttp_timer_start(&echo->timer, echo->received % 300, on_timer, echo) == UVHTTP_OK) pause_reading(echo);
+        pause_for(echo, (uint32_t)(echo->received % 300));
     }
 }
 
@@ -238,6 +252,7 @@ static void on_close(uvhttp_ws_t *ws, int code, uvhttp_str_t reason, void *user)
     echo_t *echo = uvhttp_ws_data(ws);
     sim_ws_app_closed(echo->tag, code);
     uvhttp_timer_stop(&echo->timer);
+    sim_guest_cancel(echo->later);
     echo->ws = NULL;
     if (!echo->waits) free(echo);
     open--;

@@ -195,11 +195,15 @@ void sim_events_add(uvhttp_server_t *server) {
 }
 
 void sim_events_check_end(void) {
-    for (feed_t *next, *feed = all; feed; feed = next) {
-        next = feed->next;
+    for (const feed_t *feed = all; feed; feed = feed->next) {
         if (feed->opened && !feed->closed) sim_fail("on_close of %x is never called", feed->tag);
         if (feed->references) sim_fail("events of %x have %u references", feed->tag, (unsigned)feed->references);
-        free(feed);
     }
-    all = NULL;
+}
+
+void sim_events_forget(void) {
+    for (feed_t *next; all; all = next) {
+        next = all->next;
+        free(all);
+    }
 }

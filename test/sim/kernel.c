@@ -191,8 +191,8 @@ static bool is_of_server(uint16_t port) {
 
 /* A connection waits, there is a place for it, and the kernel has refused nothing lately. */
 static bool somebody_waits_for_nothing(void) {
-    if (sim_crowd || places_used >= sim_places || sim_now_ns - refused_ns < EXCUSE_MS * SIM_MS ||
-        sim_now_ns - sim_ring_refused_ns < EXCUSE_MS * SIM_MS)
+    if (sim_crowd || sim_guest_is_blocked() || places_used >= sim_places ||
+        sim_now_ns - refused_ns < EXCUSE_MS * SIM_MS || sim_now_ns - sim_ring_refused_ns < EXCUSE_MS * SIM_MS)
         return false;
     if (!sim_standard_error_is_good()) return false; /* lines of the start are written before anybody is served */
     for (int i = 0; i < descriptors_end; i++) {
@@ -635,13 +635,17 @@ int __wrap_eventfd(unsigned count, int flags) {
     return fd;
 }
 
+void sim_event_add(int fd, uint64_t number) {
+    descriptor_t *it = sim_find(fd, "write");
+    if (it->kind != EVENT) sim_fail("write to descriptor %d, which is no event", fd);
+    it->number += number;
+    happened(fd);
+}
+
 ssize_t __wrap_write(int fd, const void *data, size_t size) {
     if (sim_output_is(fd)) return sim_output_write(fd, data, size);
     if (!sim_is_simulated(fd)) return __real_write(fd, data, size);
-    descriptor_t *it = sim_find(fd, "write");
-    if (it->kind != EVENT) sim_fail("write to descriptor %d, which is no event", fd);
-    it->number += *(const uint64_t *)data;
-    happened(fd);
+    sim_event_add(fd, *(const uint64_t *)data);
     return (ssize_t)size;
 }
 

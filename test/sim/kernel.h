@@ -117,6 +117,12 @@ bool sim_uv_ready(int backend_fd);
 bool sim_ring_ready(const struct sim_ring *ring);
 uint64_t sim_ring_next_ns(const struct sim_ring *ring);
 void sim_rings_reset(uint64_t seed);
+/* Somebody has done something: a ring that is a guest of an application's loop may have to wake it. */
+void sim_rings_look(void);
+/* That loop polls now, and perhaps waits. */
+void sim_rings_check_guests(bool waits);
+/* Adds to the value of an event. */
+void sim_event_add(int fd, uint64_t number);
 
 /* outputs.c */
 struct stat;

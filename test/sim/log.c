@@ -6,9 +6,10 @@
 #include <string.h>
 #include <uvhttp.h>
 
+#include "obs/log_writer.h"
 #include "sim.h"
 
-enum { WRITERS_MAX = 4096, FILLER_MAX = 900, LATE_MS = 1000, FLOOD_MAX = 600 };
+enum { WRITERS_MAX = 4096, FILLER_MAX = 900, LATE_MS = 1000, ENDS_MS = UVHTTP__LOG_LAST_MS + 200, FLOOD_MAX = 600 };
 
 static uint64_t run;
 static bool running; /* between the start of the server and its end */
@@ -164,9 +165,18 @@ static void check_counts(void) {
                  dropped + failed + suppressed);
 }
 
+/* The end of a server that was attached does not wait for the thread that writes: the next one joins it. It ends by
+ * itself, also when standard error accepts nothing. */
+static void join_writer(void) {
+    sim_wait_time(sim_now_ns + ENDS_MS * SIM_MS);
+    uvhttp__log_writer_open();
+    uvhttp__log_writer_close(0);
+}
+
 /* Behind the end of the server: standard error accepts all now, and a last line brings what is left. */
 void sim_log_end(void) {
     if (!sim_logged) return;
+    if (sim_is_guest) join_writer();
     sim_standard_error_relieve();
     (void)uvhttp_log_set_rate_limit(0);
     uvhttp_log(UVHTTP_LOG_LEVEL_ERROR, "sim: the end");

@@ -155,6 +155,14 @@ static bool fails(void) {
     return true;
 }
 
+bool sim_memory_fails(void) {
+    return fails();
+}
+
+bool sim_memory_has_failed(void) {
+    return memory.failed > 0;
+}
+
 static void *take(size_t size, bool zero) {
     block_t *block = fails() ? NULL : malloc(sizeof *block + size);
     if (!block) return NULL;
@@ -204,6 +212,24 @@ static void hook_free(void *data, void *user) {
 
 /* --- a seed --- */
 
+static void run_server(uvhttp_server_t *server) {
+    int status = sim_server_listen(server);
+    if (status != UVHTTP_OK && !memory.failed) sim_fail("listen: %s", uvhttp_server_error_text(server));
+    sim_server = server;
+    sim_log_server_runs(true);
+    sim_tcp_start(seed_now);
+    if (status == UVHTTP_OK) status = uvhttp_server_run(server, NULL);
+    sim_log_server_runs(false);
+    if (status != UVHTTP_OK && !memory.failed) sim_fail("run: %s", uvhttp_server_error_text(server));
+    sim_tcp_join();
+    sim_world_check_end();
+    sim_server_check_counters(server);
+    sim_server_check_end();
+    uvhttp_server_free(server); /* its last spans go to a collector */
+    sim_server = NULL;
+    sim_server_check_log();
+}
+
 static uint64_t run_seed(uint64_t seed) {
     seed_now = seed;
     alarm(SEED_SECONDS_MAX);
@@ -227,22 +253,10 @@ static uint64_t run_seed(uint64_t seed) {
     memory.fails_in = memory_fails && sim_one_in(&random, 2) ? 1 + sim_log_uniform(&random, 200) : 0;
     uvhttp_server_t *server = sim_server_new(seed);
     if (!server && !memory.failed) sim_fail("no server");
-    if (server) {
-        int status = sim_server_listen(server);
-        if (status != UVHTTP_OK && !memory.failed) sim_fail("listen: %s", uvhttp_server_error_text(server));
-        sim_server = server;
-        sim_log_server_runs(true);
-        sim_tcp_start(seed);
-        if (status == UVHTTP_OK) status = uvhttp_server_run(server, NULL);
-        sim_log_server_runs(false);
-        if (status != UVHTTP_OK && !memory.failed) sim_fail("run: %s", uvhttp_server_error_text(server));
-        sim_tcp_join();
-        sim_world_check_end();
-        sim_server_check_end(server);
-        uvhttp_server_free(server); /* its last spans go to a collector */
-        sim_server = NULL;
-        sim_server_check_log();
-    }
+    if (server && sim_is_guest)
+        sim_guest_run(server, seed);
+    else if (server)
+        run_server(server);
     sim_tcp_end();
     sim_log_end();
     sim_world_free();

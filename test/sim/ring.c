@@ -22,6 +22,8 @@ enum {
     IOV_MAX_USED = 64,
     BUFFERS_MAX = 256,         /* a multiple of 64 */
     PREFLIGHT_ENTRIES_MAX = 8, /* rings of this size are tried out only: nothing fails there */
+    GUESTS_MAX = 4,
+    EXCUSE_MS = 100, /* for so long a refusal excuses that completions are not looked at */
 };
 
 /* What the kernel has consumed and not completed. */
@@ -48,10 +50,12 @@ struct sim_ring {
     sim_random_t random;
     bool faults;
     uint32_t refuses_in; /* one in so many calls */
+    int event_fd;        /* of a guest: it is signalled for completions, unless they are switched off; -1: none */
 };
 
 static uint64_t rings_seed;
 static uint32_t rings_made;
+static struct sim_ring *guests[GUESTS_MAX]; /* those with an event */
 
 void sim_rings_reset(uint64_t seed) {
     rings_seed = seed;
@@ -62,6 +66,12 @@ static struct sim_ring *ring_of(const struct io_uring *uring) {
     descriptor_t *it = sim_find(uring->ring_fd, "io_uring_enter");
     if (it->kind != RING) sim_fail("io_uring_enter on descriptor %d, which is no ring", uring->ring_fd);
     return it->ring;
+}
+
+/* --- the event of a guest --- */
+
+static void signal_event(const struct sim_ring *ring) {
+    if (ring->event_fd >= 0 && !(ring->cq_flags & IORING_CQ_EVENTFD_DISABLED)) sim_event_add(ring->event_fd, 1);
 }
 
 /* --- completions --- */
@@ -78,6 +88,7 @@ static void put_completion(struct sim_ring *ring, const struct io_uring_cqe *cqe
 static void post(struct sim_ring *ring, const struct io_uring_sqe *sqe, int result, unsigned flags) {
     struct io_uring_cqe cqe = {.user_data = sqe->user_data, .res = result, .flags = flags};
     sim_trace("completion", sqe->opcode, (uint32_t)result);
+    signal_event(ring);
     if (!cq_full(ring) && ring->spilled_count == 0) {
         put_completion(ring, &cqe);
         return;
@@ -236,11 +247,28 @@ static void complete(struct sim_ring *ring, op_t *op) {
     }
 }
 
+/* Task work of a guest's ring is flagged, and signalled, when it begins to wait. */
+static void look(struct sim_ring *ring) {
+    if (ring->event_fd < 0 || (ring->sq_flags & IORING_SQ_TASKRUN)) return;
+    for (uint32_t i = 0; i < ring->op_count; i++) {
+        if (!is_ready(&ring->ops[i])) continue;
+        ring->sq_flags |= IORING_SQ_TASKRUN;
+        signal_event(ring);
+        return;
+    }
+}
+
+void sim_rings_look(void) {
+    for (uint32_t i = 0; i < GUESTS_MAX; i++)
+        if (guests[i]) look(guests[i]);
+}
+
 /* Task work: what is ready completes, mostly, in any order. */
 static void run_ready(struct sim_ring *ring) {
     static uint64_t ready[FD_MAX * 2]; /* one thread runs at a time */
     uint32_t count = 0;
     flush_spilled(ring);
+    ring->sq_flags &= ~(unsigned)IORING_SQ_TASKRUN;
     if (ring->op_count > FD_MAX * 2) sim_fail("%u operations in a ring", ring->op_count);
     for (uint32_t i = 0; i < ring->op_count; i++)
         if (is_ready(&ring->ops[i])) ready[count++] = ring->ops[i].sqe.user_data;
@@ -255,6 +283,7 @@ static void run_ready(struct sim_ring *ring) {
             break;
         }
     }
+    look(ring);
 }
 
 bool sim_ring_ready(const struct sim_ring *ring) {
@@ -390,6 +419,18 @@ static void check_buffers(const struct sim_ring *ring) {
     }
 }
 
+void sim_rings_check_guests(bool waits) {
+    for (uint32_t i = 0; i < GUESTS_MAX && waits; i++) {
+        const struct sim_ring *ring = guests[i];
+        if (!ring || sim_find(ring->event_fd, "wait")->number > 0 ||
+            sim_now_ns - sim_ring_refused_ns < EXCUSE_MS * SIM_MS)
+            continue;
+        if (ring->cq_head != ring->cq_tail || (ring->sq_flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)))
+            sim_fail("the loop of an application waits although the ring of its guest has completions");
+        check_buffers(ring);
+    }
+}
+
 /* A thread that waits or fetches events may let others go first. */
 static int enter(struct io_uring *uring, bool wait, uint64_t deadline_ns) {
     struct sim_ring *ring = ring_of(uring);
@@ -405,8 +446,26 @@ static int enter(struct io_uring *uring, bool wait, uint64_t deadline_ns) {
 
 /* --- liburing's functions --- */
 
+/* A guest's enters the kernel only if there is something to do, and fetches events if there are any. */
 int __wrap_io_uring_submit(struct io_uring *uring) {
-    return consume(ring_of(uring));
+    struct sim_ring *ring = ring_of(uring);
+    if (ring->event_fd < 0) return consume(ring);
+    bool has_events = ring->sq_flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);
+    if (!has_events && ring->sq_head == uring->sq.sqe_tail) return 0;
+    int done = consume(ring);
+    if (done >= 0 && has_events && all_consumed(ring)) run_ready(ring);
+    look(ring);
+    return done;
+}
+
+int __wrap_io_uring_register_eventfd(struct io_uring *uring, int fd) {
+    struct sim_ring *ring = ring_of(uring);
+    uint32_t place = 0;
+    while (place < GUESTS_MAX && guests[place]) place++;
+    if (place == GUESTS_MAX) sim_fail("more than %d guests", GUESTS_MAX);
+    guests[place] = ring;
+    ring->event_fd = fd;
+    return 0;
 }
 
 int __wrap_io_uring_submit_and_get_events(struct io_uring *uring) {
@@ -442,6 +501,7 @@ int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *uring, 
     ring->uring = uring;
     ring->random = sim_random_of(rings_seed, 0x9000 + rings_made++);
     ring->faults = entries > PREFLIGHT_ENTRIES_MAX;
+    ring->event_fd = -1;
     ring->refuses_in = sim_one_in(&ring->random, 4) ? 8 : 200;
     ring->sq_entries = ring->faults && sim_one_in(&ring->random, 4) ? 8 : entries;
     ring->cq_entries = ring->faults && sim_one_in(&ring->random, 4) ? 16 : params->cq_entries;
@@ -475,6 +535,8 @@ int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *uring, 
 
 void __wrap_io_uring_queue_exit(struct io_uring *uring) {
     struct sim_ring *ring = ring_of(uring);
+    for (uint32_t i = 0; i < GUESTS_MAX; i++)
+        if (guests[i] == ring) guests[i] = NULL;
     *sim_find(uring->ring_fd, "io_uring_queue_exit") = (descriptor_t){.kind = FREE};
     free(ring->sqes);
     free(ring->cqes);

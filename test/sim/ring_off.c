@@ -14,3 +14,9 @@ uint64_t sim_ring_next_ns(const struct sim_ring *ring) {
 void sim_rings_reset(uint64_t seed) {
     (void)seed;
 }
+
+void sim_rings_look(void) {}
+
+void sim_rings_check_guests(bool waits) {
+    (void)waits;
+}

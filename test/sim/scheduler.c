@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "sim.h"
+#include "kernel.h"
 
 enum { THREADS_MAX = 128, STEPS_MAX = 2000000, CROWD_STEPS_MAX = 20000000, HOURS_MAX = 4, STALL_US = 1000 };
 
@@ -60,6 +60,7 @@ static uint32_t stalls; /* one in so many waits; 0: none */
 static uint64_t steps;
 static uint64_t started_ns;
 static bool in_world; /* what the world does is not interrupted */
+static uint64_t others;
 
 void sim_scheduler_reset(uint64_t seed) {
     for (uint32_t i = 1; i < thread_count; i++) {
@@ -79,6 +80,10 @@ void sim_scheduler_reset(uint64_t seed) {
 
 uint64_t sim_steps(void) {
     return steps;
+}
+
+uint64_t sim_steps_of_others(void) {
+    return others;
 }
 
 uint32_t sim_threads_made(void) {
@@ -135,6 +140,7 @@ static void advance_clock(void) {
 
 static void do_world(void) {
     in_world = true;
+    others++;
     sim_world_step(&order);
     in_world = false;
 }
@@ -144,6 +150,7 @@ static uint32_t choose(void) {
     for (;;) {
         if (++steps > (sim_crowd ? CROWD_STEPS_MAX : STEPS_MAX)) sim_fail("no end after %" PRIu64 " steps", steps - 1);
         uint32_t able[THREADS_MAX + 1], count = 0;
+        sim_rings_look();
         for (uint32_t i = 0; i < thread_count; i++)
             if (can_run(&threads[i])) able[count++] = i;
         if (sim_world_next_ns() <= sim_now_ns) able[count++] = UINT32_MAX;
@@ -163,6 +170,7 @@ static void pass_baton(uint32_t self) {
     threads[next].timed_out = threads[next].state == WAITS_COND; /* woken by nobody */
     if (threads[next].state != ENDED) threads[next].state = READY;
     if (next == self) return;
+    others++;
     sim_trace("thread", next, 0);
     __real_pthread_mutex_lock(&baton_lock);
     running = next;

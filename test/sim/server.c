@@ -34,8 +34,18 @@ typedef struct call {
     uvhttp_deferred_t *deferred;
     uvhttp_request_t *req; /* of an upload */
     uvhttp_timer_t timer;
+    sim_later_t *later; /* a callback of the application, in place of the timer */
     bool paused, sized;
 } call_t;
+
+/* `on_timer` comes by the timer of the call, or is called by the application whose loop it is. */
+static void call_later(call_t *call, uint32_t ms, void (*on_timer)(uvhttp_timer_t *timer, void *arg),
+                       void (*on_later)(void *arg)) {
+    if (sim_is_guest && call->tag % 2)
+        call->later = sim_guest_later(ms, on_later, call);
+    else
+        (void)uvhttp_timer_start(&call->timer, ms, on_timer, call);
+}
 
 uint32_t sim_number(const char *data, size_t size, int base) {
     char copy[16] = "";
@@ -133,6 +143,7 @@ static call_t *call_new(const uvhttp_request_t *req) {
 
 static void call_end(call_t *call) {
     uvhttp_timer_stop(&call->timer);
+    sim_guest_cancel(call->later);
     if (call->deferred) uvhttp_deferred_release(call->deferred);
     free(call);
     handlers_open--;
@@ -157,6 +168,12 @@ static void on_defer_timer(uvhttp_timer_t *timer, void *user) {
     respond_deferred(user);
 }
 
+static void on_defer_later(void *user) {
+    call_t *call = user;
+    call->later = NULL;
+    respond_deferred(call);
+}
+
 static void on_call_abort(uvhttp_deferred_t *deferred, void *user) {
     (void)deferred;
     call_end(user);
@@ -177,7 +194,7 @@ static void on_defer(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     (void)user;
     call_t *call = call_new(req);
     if (!call_defer(call, res)) return;
-    (void)uvhttp_timer_start(&call->timer, call->ms, on_defer_timer, call);
+    call_later(call, call->ms, on_defer_timer, on_defer_later);
 }
 
 /* While the body comes, which nobody wants. */
@@ -333,8 +350,7 @@ static void on_work(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
         respond(res, &call);
 }
 
-static void on_coro(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    (void)user;
+static void run_coro(uvhttp_request_t *req, uvhttp_response_t *res) {
     call_t call = read_call(req);
     int slept = uvhttp_coro_sleep(call.ms);
     sim_log_lines();
@@ -344,6 +360,13 @@ static void on_coro(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
         write_waiting(res, &call);
     else
         respond(res, &call);
+}
+
+static void on_coro(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    handlers_open++;
+    run_coro(req, res);
+    handlers_open--;
 }
 
 /* --- request bodies --- */
@@ -369,6 +392,12 @@ static void on_resume(uvhttp_timer_t *timer, void *user) {
     (void)uvhttp_request_resume_body(call->req);
 }
 
+static void on_resume_later(void *user) {
+    call_t *call = user;
+    call->later = NULL;
+    on_resume(NULL, call);
+}
+
 static void on_upload_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
     (void)res;
     call_t *call = user;
@@ -377,7 +406,7 @@ static void on_upload_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp
     call->received += data.size;
     if (call->ms == 0 || (call->received + call->tag) % 7 > 1) return;
     call->paused = uvhttp_request_pause_body(req) == UVHTTP_OK;
-    if (call->paused) (void)uvhttp_timer_start(&call->timer, call->ms % 300, on_resume, call);
+    if (call->paused) call_later(call, call->ms % 300, on_resume, on_resume_later);
 }
 
 static void on_upload_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
@@ -402,8 +431,7 @@ static void on_upload(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
 }
 
 /* Where the handler may wait for the body: on a worker thread and in a coroutine. */
-static void on_read(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    (void)user;
+static void read_and_respond(uvhttp_request_t *req, uvhttp_response_t *res) {
     call_t call = read_call(req);
     uvhttp_str_t piece;
     int status;
@@ -416,6 +444,13 @@ static void on_read(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
         if (call.ms && call.received % 5 == 0 && uvhttp_coro_active() && uvhttp_coro_sleep(call.ms % 200)) return;
     }
     if (status == UVHTTP_E_EOF) respond(res, &call);
+}
+
+static void on_read(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    handlers_open++;
+    read_and_respond(req, res);
+    handlers_open--;
 }
 
 /* --- middleware that waits --- */
@@ -496,6 +531,7 @@ void sim_server_plan(uint64_t seed) {
     sim_redis_reset(seed);
     sim_names_reset(seed);
     sim_tcp_plan(seed);
+    sim_guest_plan(seed);
     sim_collector_reset(seed);
     sim_access_log_reset();
     sim_ws_plan(seed);
@@ -520,6 +556,7 @@ static void make_config(uint64_t seed, uvhttp_server_config_t *config) {
     sim_random_t random = sim_random_of(seed, 0x5e);
     uvhttp_server_config_default(config);
     config->io_threads = sim_one_in(&random, 2) ? 1 : 2 + sim_below(&random, 2);
+    if (sim_is_guest) config->io_threads = 1;
     config->engine = engine_of(seed, &random);
     config->install_signal_handlers = false;
     config->quiet = true;
@@ -619,6 +656,7 @@ uvhttp_server_t *sim_server_new(uint64_t seed) {
 /* The last lines and spans are written when the server is freed. */
 void sim_server_check_log(void) {
     sim_collector_check_end();
+    sim_events_forget();
     if (!access_log.run) return;
     sim_access_log_check(access_log_complete);
     if (!access_log_complete && sim_access_log_is_file && sim_access_log_is_good() && !sim_failing &&
@@ -627,7 +665,7 @@ void sim_server_check_log(void) {
                  (unsigned long long)sim_access_log_dropped(), (unsigned long long)access_log_dropped);
 }
 
-void sim_server_check_end(uvhttp_server_t *server) {
+void sim_server_check_counters(uvhttp_server_t *server) {
     uvhttp_access_log_stats_t stats = {0};
     if (access_log.run) (void)uvhttp_access_log_stats(access_log, &stats);
     access_log_dropped = stats.dropped;
@@ -637,19 +675,23 @@ void sim_server_check_end(uvhttp_server_t *server) {
                  (unsigned long long)sim_access_log_lines());
     sim_limiter_check_end();
     sim_redis_check_end();
-    sim_endpoints_check_end();
-    sim_topics_check_end(server);
-    sim_gateway_check_end();
-    sim_dial_check_end();
-    sim_handles_check_end();
-    sim_events_check_end();
+    sim_topics_check_counters(server);
     sim_collector_check_server(server);
     uint64_t accepted = uvhttp_server_counter(server, "connections_accepted"),
              closed = uvhttp_server_counter(server, "connections_closed");
     if (accepted != closed)
         sim_fail("%llu connections were accepted and %llu closed", (unsigned long long)accepted,
                  (unsigned long long)closed);
+}
+
+void sim_server_check_end(void) {
     sim_world_check_callbacks();
+    sim_endpoints_check_end();
+    sim_topics_check_end();
+    sim_gateway_check_end();
+    sim_dial_check_end();
+    sim_handles_check_end();
+    sim_events_check_end();
     if (references) sim_fail("%u response bodies were not released", references);
     if (handlers_open) sim_fail("%u handlers have not been told of their end", handlers_open);
 }

@@ -36,6 +36,10 @@ void sim_trace(const char *event, uint64_t a, uint64_t b);
 /* A connection was accepted: a moment at which memory may begin to fail. */
 void sim_memory_accepts(void);
 void sim_trace_bytes(const void *data, size_t size);
+/* An allocation of somebody's who is not the library: whether it fails on purpose, as those of the library do. */
+bool sim_memory_fails(void);
+/* One has failed in this run. */
+bool sim_memory_has_failed(void);
 extern bool sim_verbose;
 
 /* Ends the process: prints the seed and what is wrong. */
@@ -119,6 +123,8 @@ void sim_wait_time(uint64_t deadline_ns);
 /* Another thread, or the world, may go first. */
 void sim_yield(void);
 uint64_t sim_steps(void);
+/* What the world and threads other than the calling one have done. */
+uint64_t sim_steps_of_others(void);
 uint32_t sim_threads_made(void);
 
 /* --- clients.c: the world outside of the server --- */
@@ -145,6 +151,8 @@ void sim_world_check_end(void);
 void sim_world_check_callbacks(void);
 /* An operator asks the server to stop. */
 void sim_world_drain(void);
+/* It has stopped. */
+void sim_world_stopped(void);
 /* A handler that waits for capacity has written so many bytes of a response. */
 void sim_world_wrote(uint32_t tag, uint64_t size);
 uint32_t sim_world_clients(void);
@@ -206,7 +214,10 @@ struct uvhttp_server *sim_server_new(uint64_t seed);
 /* A parameter of the path. */
 uint32_t sim_number(const char *data, size_t size, int base); /* of a text of the library: without NUL behind it */
 uint32_t sim_request_number(const struct uvhttp_request *req, const char *name, int base);
-void sim_server_check_end(struct uvhttp_server *server);
+/* Of a server that has stopped, before it is freed. */
+void sim_server_check_counters(struct uvhttp_server *server);
+/* No handler of it runs, and all that it held has come back. */
+void sim_server_check_end(void);
 void sim_server_check_log(void);
 /* Of whom a handler has a request. */
 void sim_server_check_origin(struct uvhttp_request *req, uint32_t tag);
@@ -230,6 +241,27 @@ extern bool sim_places_are_few;      /* fewer than clients: idle connections are
 extern uint32_t sim_places;      /* max_connections */
 extern uint32_t sim_crowd;       /* so many clients; 0: no crowd */
 extern uint32_t sim_streams_max; /* connections that the server has descriptors for; 0: enough */
+
+/* --- guest.c: a server that is a guest of an application's libuv loop --- */
+
+extern bool sim_is_guest; /* of the seed */
+void sim_guest_plan(uint64_t seed);
+/* Runs and frees the server. */
+void sim_guest_run(struct uvhttp_server *server, uint64_t seed);
+/* The server is to be stopped: in a callback of the application, or by another thread. */
+void sim_guest_stop(void);
+/* The application is busy: it serves nobody. */
+bool sim_guest_is_blocked(void);
+/* A server of the loop was freed: its handles are to go. */
+void sim_guest_was_freed(void);
+/* second.c: there is a second server. */
+bool sim_second_lives(void);
+#define SIM_SECOND_PORT 8300u
+/* Calls run(arg) in `ms` or more, in one of the callbacks that an application's loop has. On the loop's thread. */
+typedef struct sim_later sim_later_t;
+sim_later_t *sim_guest_later(uint32_t ms, void (*run)(void *arg), void *arg);
+/* Before it has run. */
+void sim_guest_cancel(sim_later_t *later);
 
 #define SIM_PORT 8000u
 #define SIM_PEER_PORT 20000u /* of client 0, and so on */
@@ -290,6 +322,8 @@ void sim_handles_check_end(void);
 
 void sim_events_add(struct uvhttp_server *server);
 void sim_events_check_end(void);
+/* Behind the last client. */
+void sim_events_forget(void);
 
 /* --- dial.c: handlers with sockets of their own --- */
 
@@ -368,7 +402,8 @@ void sim_ws_app_closed(uint32_t tag, int code);
 /* By a thread of the pool, else by the loop of the client that has sent it. */
 #define SIM_PUBLISHED_BY_THREAD(tag) ((tag) % 5 == 0)
 void sim_topics_add(struct uvhttp_server *server);
-void sim_topics_check_end(const struct uvhttp_server *server);
+void sim_topics_check_counters(const struct uvhttp_server *server);
+void sim_topics_check_end(void);
 
 /* --- limiter.c: a route whose requests share one bucket --- */
 

@@ -337,4 +337,20 @@ PLANTS = [
           "    if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;\n    uint64_t ms", "    uint64_t ms"),
     Plant("the limits of the end count what was before it", "src/conn/output.c",
           "    if (!timed || before.rate < limits->rate) uvhttp__rate_start", "    if (!timed && before.rate > limits->rate) uvhttp__rate_start"),
+    # --- guests of an application's loop: src/io, src/conn, src/exchange ---
+    Plant("lost wake-up: a guest on io_uring sleeps over completions that came while it submitted", "src/io/uv_embed_uring.c",
+          "    return uvhttp__iteration_pending(&uring->loop) || io_uring_cq_ready(&uring->ring) ||\n"
+          "           (IO_URING_READ_ONCE(*uring->ring.sq.kflags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW));",
+          "    return uvhttp__iteration_pending(&uring->loop);"),
+    Plant("a guest on epoll has its loop awake with nothing to do", "src/io/uv_embed_epoll.c",
+          "    } else {\n        uv_idle_stop(&epoll->idle);\n    }", "    }"),
+    Plant("a guest blocks its host while it polls", "src/io/uv_embed_epoll.c",
+          "    uvhttp__fd_set_poll(epoll->loop.waited, 0);", "    uvhttp__fd_set_poll(epoll->loop.waited, 0);\n"
+          "    if (epoll->loop.waited->count == 1) uvhttp__fd_set_poll(epoll->loop.waited, 50);"),
+    Plant("handlers start timers on the loop that was attached last", "src/io/uv_embed.h",
+          "    if (loop->on_enter) loop->on_enter(loop, loop->arg);", "    (void)loop;", memory=True),
+    Plant("on_stopped comes before the last coroutine has ended", "src/server/http_loop.c",
+          "    return http->port.pending > 0 || uvhttp__coroutine_loop_is_busy(http);", "    return http->port.pending > 0;"),
+    Plant("a handle of a guest stays in the loop of the application", "src/io/uv_embed_uring.c",
+          "(uv_handle_t *)&uring->async,   (uv_handle_t *)&uring->poll};", "(uv_handle_t *)&uring->poll};"),
 ]

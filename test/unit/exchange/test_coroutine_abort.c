@@ -3,6 +3,8 @@
 /* Needs: coroutines. */
 #include "exchange/coroutine_routes.h"
 
+#include <uv.h>
+
 static int wait_sleep(uvhttp_request_t *req, uvhttp_response_t *res) {
     (void)req, (void)res;
     return uvhttp_coro_sleep(3600000);
@@ -308,7 +310,46 @@ static void test_a_stop_wakes_who_has_asked_for_it_and_nobody_else(void **state)
     serving_join(serving);
 }
 
+/* --- attached --- */
+
+static int ended, ended_before_the_server;
+
+static void sleep_until_aborted(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)res, (void)user;
+    reached++;
+    (void)uvhttp_coro_sleep(3600000);
+    ended++;
+}
+
+static void on_attached_stopped(uvhttp_server_t *server, void *user) {
+    (void)user;
+    ended_before_the_server = ended;
+    uvhttp_server_free(server);
+}
+
+/* Its last connection closes in the iteration in which the coroutine is to notice that. */
+static void test_an_attached_server_stops_when_its_coroutines_have_ended(void **state) {
+    serving_t *serving = *state;
+    uv_loop_t loop;
+    reached = ended = ended_before_the_server = 0;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    uvhttp_server_t *server = uvhttp_server_new(&serving->config);
+    assert_non_null(uvhttp_route(server, UVHTTP_GET, "/", sleep_until_aborted, NULL, UVHTTP_EXEC_COROUTINE));
+    assert_int_equal(uvhttp_server_attach(server, &loop), UVHTTP_OK);
+    uvhttp_server_on_stopped(server, on_attached_stopped, NULL);
+    assert_int_equal(uvhttp_server_listen(server, "127.0.0.1:0", &serving->port), UVHTTP_OK);
+    int fd = client_ask(serving, GET("/"));
+    while (reached == 0) uv_run(&loop, UV_RUN_ONCE);
+    uvhttp_server_stop(server);
+    client_reset(fd);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(ended, 1);
+    assert_int_equal(ended_before_the_server, 1);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 int main(void) {
     return RUN_ON_EACH(test_a_client_that_goes_at_any_wait_loses_nothing, test_a_stop_unwinds_whoever_waits,
-                       test_a_stop_wakes_who_has_asked_for_it_and_nobody_else);
+                       test_a_stop_wakes_who_has_asked_for_it_and_nobody_else,
+                       test_an_attached_server_stops_when_its_coroutines_have_ended);
 }

@@ -256,9 +256,75 @@ static void test_a_server_serves_on_when_another_one_of_its_thread_is_freed(void
     }
 }
 
+/* --- timers and jobs of one of several --- */
+
+typedef struct late {
+    uvhttp_server_t *server;
+    uvhttp_timer_t timer;
+    uvhttp_deferred_t *deferred;
+    atomic_int asked, done_on_loop;
+} late_t;
+
+static void respond_late(uvhttp_timer_t *timer, void *user) {
+    (void)timer;
+    late_t *late = user;
+    EXPECT(uvhttp_deferred_text(late->deferred, 200, "late") == UVHTTP_OK);
+    uvhttp_deferred_release(late->deferred);
+    atomic_fetch_add(&calls, 1);
+}
+
+static void no_job(void *user) {
+    (void)user;
+}
+
+static void on_job_done(void *user, int status) {
+    late_t *late = user;
+    EXPECT(status == UVHTTP_OK);
+    if (uvhttp_loop_uv()) late->done_on_loop++;
+}
+
+static void ask_late(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
+    late_t *late = user;
+    late->deferred = uvhttp_response_defer(res);
+    EXPECT(uvhttp_work(late->server, no_job, on_job_done, late) == UVHTTP_OK);
+    EXPECT(uvhttp_timer_start(&late->timer, 20, respond_late, late) == UVHTTP_OK);
+    late->asked++;
+}
+
+/* What a handler starts is on the loop of its server, whichever was attached last, and whichever is freed. */
+static void test_a_handler_starts_timers_and_jobs_on_the_loop_of_its_server(void **state) {
+    serving_t *serving = *state;
+    for (int later = 0; later < 2; later++) {
+        app_t app = {.deferred = NULL};
+        late_t late = {.asked = 0};
+        uvhttp_server_t *servers[2];
+        wrong = 0;
+        assert_int_equal(uv_loop_init(&app.loop), 0);
+        for (int i = 0; i < 2; i++) attach(&app, serving, &servers[i]);
+        late.server = servers[later];
+        assert_non_null(uvhttp_get(late.server, "/late", ask_late, &late));
+        int before = calls, fd = client_connect(listen_on(late.server));
+        (void)listen_on(servers[!later]);
+        client_send_text(fd, "GET /late HTTP/1.1\r\nHost: a.example\r\n\r\n");
+        iteration_until(&app, &late.asked, 1);
+        stop(&app, servers[!later]);
+        iteration_until(&app, &calls, before + 1);
+        uv_run(&app.loop, UV_RUN_NOWAIT);
+        assert_string_equal(client_read(fd)->body, "late");
+        close(fd);
+        iteration_until(&app, &late.done_on_loop, 1);
+        stop(&app, late.server);
+        uv_run(&app.loop, UV_RUN_DEFAULT);
+        assert_int_equal(uv_loop_close(&app.loop), 0);
+        assert_int_equal(wrong, 0);
+    }
+}
+
 int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
     return RUN_ON_EACH(test_a_deferred_request_is_used_on_another_servers_loop,
                        test_a_handle_is_used_on_the_loop_that_came_after,
-                       test_a_server_serves_on_when_another_one_of_its_thread_is_freed);
+                       test_a_server_serves_on_when_another_one_of_its_thread_is_freed,
+                       test_a_handler_starts_timers_and_jobs_on_the_loop_of_its_server);
 }

@@ -1,6 +1,10 @@
 /* Needs: middleware. */
 #include "support/may_fail.h"
 
+#include <uv.h>
+
+#include "support/process.h"
+
 /* Waits, then passes the request on: by a limiter whose store decides later. */
 static void decide_later(void *user, const uvhttp_rate_limit_take_t *take, uvhttp_rate_limit_ticket_t *ticket) {
     (void)user, (void)take;
@@ -90,8 +94,47 @@ static void test_a_life_with_some_requests_survives_any_failed_allocation(void *
     may_fail_everywhere(attempt, *state);
 }
 
+/* --- attached --- */
+
+static void free_when_stopped(uvhttp_server_t *server, void *user) {
+    *(bool *)user = true;
+    uvhttp_server_free(server);
+}
+
+/* A listen that fails leaves a server that may be freed at once, and nothing of it in the loop. */
+static void attach_once(void *user) {
+    serving_t *serving = user;
+    uv_loop_t loop;
+    bool stopped = false;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    int fds = count_fds();
+    uvhttp_server_t *server = uvhttp_server_new(&serving->config);
+    int status = uvhttp_server_attach(server, &loop);
+    if (status == UVHTTP_OK) status = uvhttp_server_listen(server, "127.0.0.1:0", NULL);
+    if (status == UVHTTP_OK) {
+        uvhttp_server_on_stopped(server, free_when_stopped, &stopped);
+        uvhttp_server_stop(server);
+        uv_run(&loop, UV_RUN_DEFAULT);
+    } else {
+        assert_true(test_allocator_failed());
+        uvhttp_server_free(server);
+        uv_run(&loop, UV_RUN_DEFAULT);
+    }
+    assert_int_equal(stopped, status == UVHTTP_OK);
+    assert_int_equal(count_fds(), fds);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+static void test_an_attached_server_with_an_admin_listener_bears_each_failure(void **state) {
+    serving_t *serving = *state;
+    snprintf(serving->config.admin, sizeof serving->config.admin, "127.0.0.1:0");
+    attach_once(serving); /* what is made once */
+    (void)test_allocator_each_failure(attach_once, serving);
+}
+
 int main(void) {
     test_allocator_install();
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
-    return RUN_ON_EACH(test_a_life_with_some_requests_survives_any_failed_allocation);
+    return RUN_ON_EACH(test_a_life_with_some_requests_survives_any_failed_allocation,
+                       test_an_attached_server_with_an_admin_listener_bears_each_failure);
 }
