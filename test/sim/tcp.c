@@ -17,6 +17,7 @@ enum {
     HANDS_MAX = 12,   /* in a run */
     LATE_MS = 64 + 6, /* of a timer: its grain, and what a busy loop takes */
     AGAIN_MS = 20,
+    STOP_MS = 100, /* until the loop has noticed */
     KEPT_MAX =
         2 * 64 * 1024, /* bytes of a client whose connection is paused: what a stream holds, and receives under way */
 };
@@ -45,7 +46,8 @@ typedef struct pipe {
     uint64_t flood;  /* bytes that are left of it */
     hand_t hands[HANDS];
     uint32_t hand_count;
-    int status; /* of on_close */
+    int status;       /* of on_close */
+    uint64_t late_ns; /* it was opened while the server drains: on_stop is due; 0: it was not */
 } pipe_t;
 
 static uint64_t pipes_seed;
@@ -466,6 +468,8 @@ void sim_pipe_open(sim_pipe_t *opened, uvhttp_tcp_t *tcp) {
     if (sim_one_in(&pipe->random, 4)) start_hand(pipe);
     if (pipe->is.mode == SIM_WILD) act(pipe);
     if (!pipe->is.over) flow(pipe);
+    bool drains = !pipe->direct && uvhttp_server_state(sim_server) == UVHTTP_SERVER_DRAINING;
+    if (drains && !pipe->is.over && !no_stop) pipe->late_ns = sim_now_ns;
 }
 
 static void on_data(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
@@ -583,6 +587,8 @@ static void on_close(uvhttp_tcp_t *tcp, int status, void *user) {
         sim_fail("%x: on_close without a reason", pipe->is.tag);
     if (uvhttp_tcp_send(tcp, "x", 1, NULL) != UVHTTP_E_CLOSED) sim_fail("%x: a send in on_close", pipe->is.tag);
     if (uvhttp_tcp_ref(tcp)) sim_fail("%x: a reference in on_close", pipe->is.tag);
+    if (pipe->late_ns && !pipe->stopped && sim_now_ns - pipe->late_ns > STOP_MS * SIM_MS)
+        sim_fail("%x: on_stop is never called", pipe->is.tag);
     if (pipe->ticks) uvhttp_timer_stop(&pipe->tick);
     pipe->ticks = false;
     pipe->is.closed = true;

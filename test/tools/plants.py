@@ -319,8 +319,6 @@ PLANTS = [
           "    if (release) release(arg);\n    return status;", "    return status;"),
     Plant("tcp: what is sent does not count for the idle time", "src/conn/tcp.c",
           "    if (status != UVHTTP_OK) return status;\n    touch(conn);", "    if (status != UVHTTP_OK) return status;"),
-    Plant("tcp: a peer that takes what is queued is idle", "src/conn/tcp.c",
-          "    if ((conn->flags & UVHTTP__CONN_CHECKED) && uvhttp__conn_now_ms(conn) - moved_ms < idle_ms) {", "    if (moved_ms == 0) {"),
     Plant("tcp: backpressure is notified of once only", "src/conn/tcp.c",
           "    conn->flags |= UVHTTP__CONN_PRESSED;\n    uvhttp__stream_notify_sent(&conn->stream);",
           "    conn->flags |= UVHTTP__CONN_PRESSED;\n    if (conn->stream.out_sent == 0) uvhttp__stream_notify_sent(&conn->stream);"),
