@@ -518,9 +518,7 @@ void sim_guest_run(uvhttp_server_t *server, uint64_t seed) {
     if (!own_first) open_handles();
     if (pthread_create(&guest.thread, NULL, thread_main, NULL) != 0) sim_fail("no thread");
     if (!started) free_server(NULL);
-    sim_tcp_start(seed);
     run_loop();
-    sim_tcp_join();
     (void)pthread_join(guest.thread, NULL);
     if (started && guest.stopped != 1) sim_fail("on_stopped was not called");
     if (uv_loop_close(&guest.loop) != 0) sim_fail("the loop of an application cannot be closed");

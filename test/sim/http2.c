@@ -208,6 +208,7 @@ static void take_reset(client_t *client, uint32_t id, uint32_t error) {
              !sim_events_are_dropped(&client->requests[id / 2]))
         sim_fail("client %u: request %x was reset: %s", client->id, client->requests[id / 2].tag,
                  uvhttp__http2_error_name(error));
+    if (stream->tunnel && !stream->tunnel->open) stream->tunnel->decided = stream->tunnel->ended = true;
     stream->done = true;
     sim_h2_responded(client);
 }

@@ -530,8 +530,8 @@ void sim_server_plan(uint64_t seed) {
     sim_coding_reset(seed);
     sim_redis_reset(seed);
     sim_names_reset(seed);
-    sim_tcp_plan(seed);
     sim_guest_plan(seed);
+    sim_tcp_plan(seed);
     sim_collector_reset(seed);
     sim_access_log_reset();
     sim_ws_plan(seed);

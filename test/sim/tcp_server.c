@@ -106,6 +106,7 @@ void sim_tcp_plan(uint64_t seed) {
     sim_random_t random = sim_random_of(seed, 0x7a);
     sim_pipes_reset(seed);
     sim_tcp_listens = !sim_crowd && sim_one_in(&random, 5);
+    if (sim_is_guest) sim_tcp_listens = false; /* the application may be done before it */
     sim_tcp_idle_s = sim_one_in(&random, 2) ? 1 + sim_below(&random, 20) : 0;
     drain_s = sim_below(&random, 20);
     tcp_stopped = http_stopped = false;
