@@ -72,8 +72,7 @@ typedef struct uvhttp__channel_events {
 struct uvhttp__channel {
     union {
         const uvhttp__channel_ops_t *ops;
-        const struct uvhttp_tcp_handlers
-            *handlers; /* of an application's protocol, which uses its connection instead */
+        const struct uvhttp_tcp_handlers *handlers; /* instead: of an application, which has its connection */
     };
     const uvhttp__channel_events_t *events;
     void *user; /* of events */
