@@ -132,12 +132,17 @@ static bool has_received(uvhttp__conn_t *conn, uint32_t *given) {
     return (int32_t)(acknowledged.bytes - *given) >= 0;
 }
 
+/* Or it receives that now. A client that takes nothing is not excused by what is on its way. */
+static bool receives(const uvhttp__conn_t *conn) {
+    return uvhttp__conn_now_ms(conn) - uvhttp__output_moved_ms(conn) <= 2 * UVHTTP__RATE_INTERVAL_MS;
+}
+
 bool uvhttp__http2_is_late(uvhttp__conn_t *conn, uvhttp__rate_t *rate, uint32_t *given,
                            const uvhttp__rate_limits_t *limits, uint32_t sent, bool waits) {
     uint64_t now_ms = uvhttp__conn_now_ms(conn);
     bool stands = rate->bytes == sent;
     if (!stands || !waits) *given = 0;
-    if (stands && !(waits && has_received(conn, given))) {
+    if (stands && (!waits || (!has_received(conn, given) && receives(conn)))) {
         uvhttp__rate_start(rate, limits, sent, now_ms);
         return false;
     }

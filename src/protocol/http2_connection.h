@@ -260,8 +260,8 @@ void uvhttp__http2_carrier_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *tim
 /* Whether the client has acknowledged too little of a stream for too long; counts it. sent: the stream's bytes. waits:
  * for the client's window; otherwise the client is not charged for the time. Acknowledged output is checked for the
  * whole connection, and reading a file or waiting for the application may take time. Nor is it charged before it has
- * acknowledged what had been sent when the wait began, which the window is of. That is `given`, as the counter of
- * acknowledged bytes, where 0 is 1; 0: not known. */
+ * acknowledged what had been sent when the wait began, which the window is of, as long as it acknowledges some of that.
+ * That is `given`, as the counter of acknowledged bytes, where 0 is 1; 0: not known. */
 bool uvhttp__http2_is_late(uvhttp__conn_t *conn, uvhttp__rate_t *rate, uint32_t *given,
                            const uvhttp__rate_limits_t *limits, uint32_t sent, bool waits);
 

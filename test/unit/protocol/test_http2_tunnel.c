@@ -151,12 +151,13 @@ static void test_a_tunnel_does_not_hold_up_other_streams(void **state) {
     out.size = 0;
     h2_put_request(&out, 3, false, "/response", true);
     assert_int_equal(send(fd, out.data, out.size, MSG_NOSIGNAL), out.size);
-    size_t of_tunnel = 0;
+    size_t of_tunnel = 0; /* what comes with the response: how much was under way before is the system's affair */
     do {
         assert_true(h2_read(fd, &frame));
+        if (frame.type == H2_HEADERS) of_tunnel = 0;
         if (frame.type == H2_DATA && frame.stream == 1) of_tunnel += frame.size;
     } while (frame.stream != 3 || frame.type != H2_DATA || !(frame.flags & H2_END_STREAM));
-    assert_in_range(of_tunnel, 0, MESSAGE_SIZE * MESSAGES / 2);
+    assert_in_range(of_tunnel, 0, 3 * MESSAGE_SIZE);
     serving_leave(serving, fd);
 }
 
