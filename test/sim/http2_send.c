@@ -112,6 +112,21 @@ static void start_out(client_t *client, writer_t *out, size_t capacity) {
     client->out_at = 0;
 }
 
+/* Ones that mean something, and ones that do not (RFC 9218 section 4). */
+static const char *some_priority(client_t *client) {
+    static const char *const texts[] = {"u=0", "u=7, i", "i", "u=5;x=1, i=?0", "u=9", "u=", ""};
+    return texts[sim_below(&client->random, sizeof texts / sizeof *texts)];
+}
+
+/* Of a stream that is open, has ended, or comes next. */
+static void prioritize(client_t *client) {
+    char payload[4 + 16];
+    const char *text = some_priority(client);
+    uvhttp__http2_put32(payload, 2 * sim_below(&client->random, client->asked + 1) + 1);
+    memcpy(payload + 4, text, strlen(text));
+    (void)sim_h2_owe(client, UVHTTP__HTTP2_PRIORITY_UPDATE, 0, 0, payload, 4 + strlen(text));
+}
+
 void sim_h2_request(client_t *client, const op_t *op) {
     if (!sim_h2_may_ask(client)) return;
     uint32_t at = client->asked, tag = (client->id << 8 | at) + 0x1000;
@@ -123,6 +138,9 @@ void sim_h2_request(client_t *client, const op_t *op) {
     sim_h2_credit_open(client->h2, stream);
     char block[512];
     size_t size = put_block(client, block, op, tag, body);
+    char *end = block + size;
+    if (sim_one_in(&client->random, 8)) sim_h2_put_field(&end, "priority", some_priority(client));
+    size = (size_t)(end - block);
     unsigned flags = UVHTTP__HTTP2_FLAG_END_HEADERS | (stream->ended ? UVHTTP__HTTP2_FLAG_END_STREAM : 0);
     writer_t out;
     start_out(client, &out, 1024);
@@ -131,6 +149,7 @@ void sim_h2_request(client_t *client, const op_t *op) {
     sim_transport_encode(client);
     client->requests[at] = sim_http_request_of(op, tag);
     client->asked++;
+    if (sim_one_in(&client->random, 8)) prioritize(client);
 }
 
 void sim_h2_probe(client_t *client, uint32_t body) {

@@ -33,7 +33,7 @@ static op_t plan_request(client_t *client, bool slow) {
     sim_random_t *r = &client->plan;
     uint32_t size_max = slow ? 8000 : sim_one_in(r, sim_compresses ? 5 : 20) ? 300000 : 30000;
     op_t op = {.kind = OP_REQUEST, .route = (route_t)sim_below(r, client->h2 ? ROUTES : BROKEN)};
-    if (sim_redis_is_popular && sim_one_in(r, 2)) op.route = QUOTA;
+    if (sim_redis_is_popular && !sim_one_in(r, 4)) op.route = QUOTA;
     if (op.route == QUOTA && !sim_has_redis) op.route = MEM;
     op.size = sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max);
     op.body = op.route >= ECHO ? (sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max)) : 0;
@@ -312,6 +312,7 @@ static void plan_hostile(client_t *client) {
     uint32_t before = sim_below(r, 3);
     for (uint32_t i = 0; i < before; i++) add(client, plan_request(client, tiny));
     op_t large = plan_large(r);
+    op_t asking = {.kind = OP_REQUEST, .route = (route_t)(GATE + sim_below(r, 4)), .size = 1 + sim_below(r, 300)};
     op_t cut = plan_request(client, tiny);
     cut.cut = true;
     if (cut.route == EARLY || cut.route == BHANDLE) cut.route = ECHO; /* else a part has a response */
@@ -334,7 +335,7 @@ static void plan_hostile(client_t *client) {
             add(client, (op_t){.kind = OP_AWAIT_CLOSE, .ms = (SIM_WRITE_TIMEOUT_S + 60) * 1000});
             break;
         case 4: /* resets while the response comes */
-            add(client, large);
+            add(client, sim_one_in(r, 2) ? large : asking);
             add(client, (op_t){.kind = OP_PAUSE, .ms = sim_below(r, 3)});
             add(client, (op_t){.kind = OP_RESET});
             break;

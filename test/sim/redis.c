@@ -268,13 +268,13 @@ int __wrap_redisBufferWrite(redisContext *context, int *done) {
 
 void sim_redis_reset(uint64_t seed) {
     moods = sim_random_of(seed, 0x4ed15);
-    is_good = !sim_crowd && sim_one_in(&moods, 2);
+    sim_redis_is_popular = !sim_crowd && sim_one_in(&moods, 8);
+    is_good = !sim_crowd && sim_one_in(&moods, sim_redis_is_popular ? 4 : 2);
     refuses_on_error = sim_one_in(&moods, 2);
     timeout_ms = is_good ? 10000 : sim_log_uniform(&moods, 400);
     pending_max = is_good || sim_one_in(&moods, 2) ? 0 : 1 + sim_below(&moods, 3);
     said_yes = said_no = 0;
     passed = 0;
-    sim_redis_is_popular = !sim_crowd && sim_one_in(&moods, 8);
 }
 
 int sim_redis_add(uvhttp_server_t *server, uvhttp_handler_cb handler) {

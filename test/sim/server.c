@@ -314,17 +314,24 @@ static void on_stream(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
 
 /* --- where it may wait --- */
 
-static void write_waiting(uvhttp_response_t *res, const call_t *call) {
-    char piece[3000];
+static void write_pieces(uvhttp_response_t *res, const call_t *call, char *piece, uint32_t max) {
     set_tag(res, call->tag);
     if (uvhttp_response_begin(res, 200, NULL, call->tag & 1 ? call->size : UVHTTP_SIZE_UNKNOWN) != UVHTTP_OK) return;
     for (uint32_t done = 0; done < call->size;) {
-        uint32_t size = call->size - done < sizeof piece ? call->size - done : (uint32_t)sizeof piece;
+        uint32_t size = call->size - done < max ? call->size - done : max;
         sim_fill(piece, call->tag, done, size);
         if (uvhttp_response_write(res, piece, size) != UVHTTP_OK) return;
         done += size;
         sim_world_wrote(call->tag, done);
     }
+}
+
+/* For a thread no piece is too large, for a coroutine's stack it may be. */
+static void write_waiting(uvhttp_response_t *res, const call_t *call) {
+    const uint32_t max = sim_compresses ? PIECE_MAX : 3000;
+    char *piece = malloc(max);
+    write_pieces(res, call, piece, max);
+    free(piece);
 }
 
 /* In some runs an operator's files have changed while requests run. */
