@@ -326,9 +326,9 @@ static void write_pieces(uvhttp_response_t *res, const call_t *call, char *piece
     }
 }
 
-/* For a thread no piece is too large, for a coroutine's stack it may be. */
+/* For a thread no piece is too large; one of a coroutine has to fit into the queue. */
 static void write_waiting(uvhttp_response_t *res, const call_t *call) {
-    const uint32_t max = sim_compresses ? PIECE_MAX : 3000;
+    const uint32_t max = sim_compresses && !uvhttp_coro_active() ? PIECE_MAX : 3000;
     char *piece = malloc(max);
     write_pieces(res, call, piece, max);
     free(piece);

@@ -252,6 +252,8 @@ void sim_guest_run(struct uvhttp_server *server, uint64_t seed);
 void sim_guest_stop(void);
 /* The application is busy: it serves nobody. */
 bool sim_guest_is_blocked(void);
+/* A callback of a handler, which had something to do. */
+void sim_guest_called(void);
 /* A server of the loop was freed: its handles are to go. */
 void sim_guest_was_freed(void);
 /* second.c: there is a second server. */

@@ -417,6 +417,7 @@ static pipe_t *called(uvhttp_tcp_t *tcp, const void *user, const char *what) {
     if (user != pipe->user) sim_fail("%x: %s with another user", pipe->is.tag, what);
     if ((pipe->is.over || pipe->broken) && strcmp(what, "on_close") != 0)
         sim_fail("%x: %s behind its end", pipe->is.tag, what);
+    sim_guest_called();
     return pipe;
 }
 
