@@ -90,7 +90,7 @@ def main():
     parser = argparse.ArgumentParser(description="Which planted faults the simulation finds.")
     parser.add_argument("names", nargs="*", help="parts of names (all)")
     parser.add_argument("--check", action="store_true", help="only look for the texts")
-    parser.add_argument("--seeds", type=int, default=10000, help="at most (%(default)s)")
+    parser.add_argument("--seeds", type=int, default=20000, help="at most (%(default)s)")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--asan", type=pathlib.Path, default=ROOT / "build/asan", help="for faults of memory")
     parser.add_argument("-j", dest="jobs", type=int, default=2, help="faults at a time (%(default)s)")
