@@ -700,5 +700,5 @@ void sim_server_check_end(void) {
     sim_handles_check_end();
     sim_events_check_end();
     if (references) sim_fail("%u response bodies were not released", references);
-    if (handlers_open) sim_fail("%u handlers have not been told of their end", handlers_open);
+    if (handlers_open) sim_fail("%u handlers were not notified of their end", handlers_open);
 }

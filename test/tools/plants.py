@@ -313,7 +313,7 @@ PLANTS = [
     # --- connections of bytes: src/conn/tcp.c, upgrades ---
     Plant("tcp: bytes of a reference that the queue refuses are missing in front of others", "src/conn/tcp.c",
           "    if (status == UVHTTP_E_LIMIT || status == UVHTTP_E_NOMEM) {", "    if (status == UVHTTP_E_NOMEM) {"),
-    Plant("tcp: on_data goes on although it has paused", "src/conn/tcp.c",
+    Plant("tcp: on_data continues although it has paused", "src/conn/tcp.c",
           "    while (used < size && !(conn->flags & UVHTTP__CONN_PAUSED)) {", "    while (used < size) {"),
     Plant("tcp: a refused reference is not released", "src/conn/tcp.c",
           "    if (release) release(arg);\n    return status;", "    return status;"),
