@@ -103,7 +103,7 @@ bool sim_ws_is_cut(const tunnel_t *tunnel) {
 }
 
 static void check_punished(const tunnel_t *tunnel) {
-    if (tunnel->due && !tunnel->punished && !sim_failing && !sim_clients_stopped())
+    if (tunnel->due && !tunnel->punished && !may_have_failed(tunnel) && !sim_failing && !sim_clients_stopped())
         sim_fail("client %u: tunnel %u: its offence did not bring a close frame with code %u", tunnel->client->id,
                  tunnel->number, tunnel->due);
 }
@@ -160,6 +160,7 @@ void sim_ws_app_opened(uint32_t tag) {
 /* Whether it may be without a close frame, or behind one that had no reply in time. */
 static bool may_be_abnormal(const tunnel_t *tunnel) {
     const client_t *client = tunnel->client;
+    if (tunnel->due && may_have_failed(tunnel)) return true; /* the server had closed before */
     return client->done || client->wild || client->fin || tunnel->reset || tunnel->half_ended || tunnel->stingy ||
            sim_clients_stopped();
 }

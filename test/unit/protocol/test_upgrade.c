@@ -155,6 +155,24 @@ static void run_upgrade(uvhttp_response_t *res, void *user) {
     uvhttp_response_upgrade(res, "echo", &handlers, user);
 }
 
+/* While the server drains, or behind the FIN of the client. Returns the client; *other: another one, behind that FIN.
+ */
+static int upgrade_late(serving_t *serving, bool draining, void (*run)(uvhttp_response_t *res, void *user),
+                        int *other) {
+    int fd = client_ask(serving, UPGRADE("/up-later"));
+    WAIT_UNTIL(atomic_load(&slot));
+    uvhttp_deferred_t *deferred = atomic_exchange(&slot, NULL);
+    if (draining)
+        uvhttp_server_stop(serving->server);
+    else
+        shutdown(fd, SHUT_WR);
+    *other = draining ? -1 : client_ask(serving, GET("/nowhere"));
+    if (*other >= 0) assert_int_equal(client_read(*other)->status, 404);
+    assert_int_equal(uvhttp_deferred_run(deferred, run, (void *)"hello"), UVHTTP_OK);
+    uvhttp_deferred_release(deferred);
+    return fd;
+}
+
 /* An upgrade that comes late, from a deferred response: while draining it must not keep the server, and an earlier FIN
  * is reported. */
 static void test_a_late_upgrade_learns_of_drain_and_fin(void **state) {
@@ -162,17 +180,7 @@ static void test_a_late_upgrade_learns_of_drain_and_fin(void **state) {
     serving->config.half_close = true;
     for (int draining = 0; draining < 2; draining++) {
         begin(state);
-        int fd = client_ask(serving, UPGRADE("/up-later"));
-        WAIT_UNTIL(atomic_load(&slot));
-        uvhttp_deferred_t *deferred = atomic_exchange(&slot, NULL);
-        if (draining)
-            uvhttp_server_stop(serving->server);
-        else
-            shutdown(fd, SHUT_WR);
-        int other = draining ? -1 : client_ask(serving, GET("/nowhere")); /* behind the FIN */
-        if (other >= 0) assert_int_equal(client_read(other)->status, 404);
-        assert_int_equal(uvhttp_deferred_run(deferred, run_upgrade, (void *)"hello"), UVHTTP_OK);
-        uvhttp_deferred_release(deferred);
+        int other, fd = upgrade_late(serving, draining, run_upgrade, &other);
         client_response_t *response = client_read(fd);
         assert_int_equal(response->status, 101);
         assert_null(strstr(response->text, "Connection: close"));
@@ -262,17 +270,7 @@ static void test_a_late_upgrade_that_closes_at_once_learns_of_nothing_else(void 
     serving->config.half_close = true;
     for (int draining = 0; draining < 2; draining++) {
         begin(state);
-        int fd = client_ask(serving, UPGRADE("/up-later"));
-        WAIT_UNTIL(atomic_load(&slot));
-        uvhttp_deferred_t *deferred = atomic_exchange(&slot, NULL);
-        if (draining)
-            uvhttp_server_stop(serving->server);
-        else
-            shutdown(fd, SHUT_WR);
-        int other = draining ? -1 : client_ask(serving, GET("/nowhere")); /* behind the FIN */
-        if (other >= 0) assert_int_equal(client_read(other)->status, 404);
-        assert_int_equal(uvhttp_deferred_run(deferred, upgrade_briefly, (void *)"hello"), UVHTTP_OK);
-        uvhttp_deferred_release(deferred);
+        int other, fd = upgrade_late(serving, draining, upgrade_briefly, &other);
         assert_int_equal(client_read(fd)->status, 101);
         expect_text(fd, "hello");
         client_expect_end(fd);
