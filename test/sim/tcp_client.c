@@ -175,6 +175,12 @@ bool sim_tcp_is_reset(const client_t *client) {
     return pipe && (pipe->reset || pipe->hands);
 }
 
+static bool is_complete(const tcp_t *tcp, const sim_pipe_t *pipe) {
+    bool complete = tcp->have == 0 && tcp->received[0] == pipe->sent[0];
+    for (uint32_t i = 1; i < SIM_SENDERS; i++) complete = complete && tcp->received[i] >= pipe->owed[i];
+    return complete;
+}
+
 void sim_tcp_ended(const client_t *client, bool reset) {
     const tcp_t *tcp = &client->tcp;
     sim_pipe_t *pipe = sim_pipe_find(tcp->tag);
@@ -186,7 +192,7 @@ void sim_tcp_ended(const client_t *client, bool reset) {
     }
     bool idle = pipe->idle_s && sim_now_ns + SLACK_MS * SIM_MS >= pipe->moved_ns + pipe->idle_s * 1000 * SIM_MS;
     bool cut = sim_now_ns + 2 * SIM_MS >= sim_pipe_cut_ns(tcp->direct);
-    bool graceful = is_graceful(client, pipe), complete = tcp->have == 0 && tcp->received[0] == pipe->sent[0];
+    bool graceful = is_graceful(client, pipe), complete = is_complete(tcp, pipe);
     if (reset && pipe->hands && !pipe->reset && !idle && !cut && !(graceful && (complete || stopped))) {
         pipe->must_be_full = true;
         return;
