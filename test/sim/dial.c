@@ -83,13 +83,6 @@ static bool is_complete(const dial_t *dial, int status) {
     return whole;
 }
 
-static char *body_of(const dial_t *dial) {
-    char *body = malloc(dial->size + 1);
-    if (!body) abort();
-    sim_fill(body, dial->tag, 0, dial->size);
-    return body;
-}
-
 /* --- on the loop --- */
 
 static void dial_end(dial_t *dial) {
@@ -113,16 +106,11 @@ static void refuse(dial_t *dial) {
 }
 
 static void finish(dial_t *dial, int status) {
-    char tag[16];
     if (!is_complete(dial, status)) {
         refuse(dial);
         return;
     }
-    char *body = body_of(dial);
-    snprintf(tag, sizeof tag, "%x", dial->tag);
-    if (uvhttp_deferred_header(dial->deferred, "X-Tag", tag) == UVHTTP_OK)
-        (void)uvhttp_deferred_send(dial->deferred, 200, NULL, body, dial->size);
-    free(body);
+    sim_pass_on_deferred(dial->deferred, dial->tag, dial->size);
     dial_end(dial);
 }
 
@@ -214,7 +202,6 @@ static int talk(dial_t *dial) {
 static void on_codial(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     dial_t dial;
-    char tag[16];
     dial_init(&dial, req);
     int status = talk(&dial);
     bool connected = dial.fd >= 0, good = connected && is_complete(&dial, status);
@@ -224,11 +211,7 @@ static void on_codial(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
         (void)uvhttp_response_send(res, 502, NULL, "", 0);
         return;
     }
-    char *body = body_of(&dial);
-    snprintf(tag, sizeof tag, "%x", dial.tag);
-    if (uvhttp_response_header(res, "X-Tag", tag) == UVHTTP_OK)
-        (void)uvhttp_response_send(res, 200, NULL, body, dial.size);
-    free(body);
+    sim_pass_on(res, dial.tag, dial.size);
 }
 
 void sim_dial_add(uvhttp_server_t *server) {

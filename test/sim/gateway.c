@@ -53,11 +53,26 @@ static bool check_origin(const gate_t *gate, int status, const uvhttp_client_res
     return true;
 }
 
-static char *body_of(const gate_t *gate) {
-    char *body = malloc(gate->size + 1);
+static char *body_of(uint32_t tag, uint32_t size) {
+    char *body = malloc(size + 1);
     if (!body) abort();
-    sim_fill(body, gate->tag, 0, gate->size);
+    sim_fill(body, tag, 0, size);
     return body;
+}
+
+void sim_pass_on(uvhttp_response_t *res, uint32_t tag, uint32_t size) {
+    char *body = body_of(tag, size), text[16];
+    snprintf(text, sizeof text, "%x", tag);
+    if (uvhttp_response_header(res, "X-Tag", text) == UVHTTP_OK) (void)uvhttp_response_send(res, 200, NULL, body, size);
+    free(body);
+}
+
+void sim_pass_on_deferred(uvhttp_deferred_t *deferred, uint32_t tag, uint32_t size) {
+    char *body = body_of(tag, size), text[16];
+    snprintf(text, sizeof text, "%x", tag);
+    if (uvhttp_deferred_header(deferred, "X-Tag", text) == UVHTTP_OK)
+        (void)uvhttp_deferred_send(deferred, 200, NULL, body, size);
+    free(body);
 }
 
 /* --- on the loop --- */
@@ -85,11 +100,7 @@ static void on_origin(uvhttp_client_response_t *response, int status, void *user
         refuse(gate);
         return;
     }
-    char *body = body_of(gate), tag[16];
-    snprintf(tag, sizeof tag, "%x", gate->tag);
-    if (uvhttp_deferred_header(gate->deferred, "X-Tag", tag) == UVHTTP_OK)
-        (void)uvhttp_deferred_send(gate->deferred, 200, NULL, body, gate->size);
-    free(body);
+    sim_pass_on_deferred(gate->deferred, gate->tag, gate->size);
     gate_end(gate);
 }
 
@@ -118,7 +129,7 @@ static void on_gate(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 
 static void on_cogate(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
-    char url[100], tag[16];
+    char url[100];
     gate_t gate = read_gate(req);
     uvhttp_client_response_t *response;
     put_url(&gate, url, sizeof url);
@@ -129,11 +140,7 @@ static void on_cogate(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
         (void)uvhttp_response_send(res, 502, NULL, "", 0);
         return;
     }
-    char *body = body_of(&gate);
-    snprintf(tag, sizeof tag, "%x", gate.tag);
-    if (uvhttp_response_header(res, "X-Tag", tag) == UVHTTP_OK)
-        (void)uvhttp_response_send(res, 200, NULL, body, gate.size);
-    free(body);
+    sim_pass_on(res, gate.tag, gate.size);
 }
 
 void sim_gateway_add(uvhttp_server_t *server) {

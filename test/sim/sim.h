@@ -306,6 +306,10 @@ void sim_names_reset(uint64_t seed);
 /* Of a connection that the server has begun; the number-th. */
 sim_actor_t *sim_origin_new(sim_conn_t *conn, uint16_t port, uint64_t seed, uint32_t number);
 void sim_gateway_add(struct uvhttp_server *server);
+/* Responds when the other server has: a body of the tag, in memory of its own. */
+struct uvhttp_deferred;
+void sim_pass_on(struct uvhttp_response *res, uint32_t tag, uint32_t size);
+void sim_pass_on_deferred(struct uvhttp_deferred *deferred, uint32_t tag, uint32_t size);
 void sim_gateway_check_end(void);
 
 /* --- coding.c: responses that are compressed --- */

@@ -98,28 +98,15 @@ static const struct {
                     {"/trailer", "bodyyes", TRAILER}, {"/wait/trailer", "bodyyes", TRAILER},
                     {"/echo", "body", EXPECT}};
 
-/* A field that is not added to the table (RFC 7541 section 6.2.2). */
-static size_t put_field(char *block, size_t at, const char *name, const char *value) {
-    const char *const texts[] = {name, value};
-    block[at++] = 0;
-    for (int i = 0; i < 2; i++) {
-        size_t size = strlen(texts[i]);
-        block[at++] = (char)size;
-        memcpy(block + at, texts[i], size);
-        at += size;
-    }
-    return at;
-}
-
 static void put_head(h2_out_t *out, uint32_t stream, const char *path, kind_t kind) {
     char block[512];
-    size_t at = put_field(block, 0, ":method", kind == TUNNEL ? "CONNECT" : "POST");
-    if (kind == TUNNEL) at = put_field(block, at, ":protocol", "websocket");
-    at = put_field(block, at, ":scheme", "http");
-    at = put_field(block, at, ":path", path);
-    at = put_field(block, at, ":authority", "a");
-    if (kind == TUNNEL) at = put_field(block, at, "sec-websocket-version", "13");
-    if (kind == EXPECT) at = put_field(block, at, "expect", "100-continue");
+    size_t at = h2_put_field(block, 0, ":method", kind == TUNNEL ? "CONNECT" : "POST");
+    if (kind == TUNNEL) at = h2_put_field(block, at, ":protocol", "websocket");
+    at = h2_put_field(block, at, ":scheme", "http");
+    at = h2_put_field(block, at, ":path", path);
+    at = h2_put_field(block, at, ":authority", "a");
+    if (kind == TUNNEL) at = h2_put_field(block, at, "sec-websocket-version", "13");
+    if (kind == EXPECT) at = h2_put_field(block, at, "expect", "100-continue");
     h2_put_frame(out, H2_HEADERS, H2_END_HEADERS, stream, block, at);
 }
 
@@ -137,7 +124,7 @@ static void put_request(h2_out_t *out, uint32_t stream, const char *path, kind_t
     h2_put_frame(out, H2_DATA, kind == TRAILER ? 0 : H2_END_STREAM, stream, "body", 4);
     if (kind == TRAILER)
         h2_put_frame(out, H2_HEADERS, H2_END_HEADERS | H2_END_STREAM, stream, block,
-                     put_field(block, 0, "x-check", "yes"));
+                     h2_put_field(block, 0, "x-check", "yes"));
 }
 
 static void put_requests(h2_out_t *out) {

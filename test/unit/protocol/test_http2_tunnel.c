@@ -44,18 +44,6 @@ static void on_close(uvhttp_ws_t *ws, int code, uvhttp_str_t reason, void *user)
     if (code == UVHTTP_WS_ABNORMAL) atomic_fetch_add(&closed, 1);
 }
 
-static size_t put_field(char *block, size_t at, const char *name, const char *value) {
-    const char *const texts[] = {name, value};
-    block[at++] = 0;
-    for (int i = 0; i < 2; i++) {
-        size_t size = strlen(texts[i]);
-        block[at++] = (char)size;
-        memcpy(block + at, texts[i], size);
-        at += size;
-    }
-    return at;
-}
-
 static void put_connect(uint32_t stream, const char *path) {
     const char *const fields[][2] = {{":method", "CONNECT"}, {":protocol", "websocket"},
                                      {":scheme", "http"},    {":path", path},
@@ -63,7 +51,7 @@ static void put_connect(uint32_t stream, const char *path) {
     char block[256];
     size_t size = 0;
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        size = put_field(block, size, fields[i][0], fields[i][1]);
+        size = h2_put_field(block, size, fields[i][0], fields[i][1]);
     h2_put_frame(&out, H2_HEADERS, H2_END_HEADERS, stream, block, size);
 }
 

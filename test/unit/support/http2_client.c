@@ -47,6 +47,18 @@ void h2_put_request(h2_out_t *out, uint32_t stream, bool post, const char *path,
     h2_put_frame(out, H2_HEADERS, (uint8_t)(H2_END_HEADERS | (end ? H2_END_STREAM : 0)), stream, block, at);
 }
 
+size_t h2_put_field(char *block, size_t at, const char *name, const char *value) {
+    const char *const texts[] = {name, value};
+    block[at++] = 0;
+    for (int i = 0; i < 2; i++) {
+        size_t size = strlen(texts[i]);
+        block[at++] = (char)size;
+        memcpy(block + at, texts[i], size);
+        at += size;
+    }
+    return at;
+}
+
 void h2_put_window(h2_out_t *out, uint32_t stream, uint32_t size) {
     unsigned char payload[4];
     put32(payload, size);

@@ -25,6 +25,8 @@ void h2_put_preface(h2_out_t *out);
 void h2_put_frame(h2_out_t *out, uint8_t type, uint8_t flags, uint32_t stream, const void *payload, size_t size);
 /* HEADERS of a request; end: without a body. */
 void h2_put_request(h2_out_t *out, uint32_t stream, bool post, const char *path, bool end);
+/* A field that is not added to the table (RFC 7541 section 6.2.2), into block from `at` on. Returns its end. */
+size_t h2_put_field(char *block, size_t at, const char *name, const char *value);
 void h2_put_window(h2_out_t *out, uint32_t stream, uint32_t size);
 /* SETTINGS with one entry. */
 void h2_put_setting(h2_out_t *out, uint16_t name, uint32_t value);
