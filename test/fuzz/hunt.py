@@ -33,6 +33,7 @@ REPLAY = ROOT / "build/fuzz-replay"
 CORPUS = ROOT / "test/fuzz/corpus"
 FOUND = ROOT / "build/fuzz/corpus"
 LONGEST_INPUT = 4096  # of those that are kept
+LONGEST_RUN = 100  # seconds of the clock that one input may use: at the lowest priority another process may have most of them
 
 # The code that a target is about, below src/: of its branches the table says how many are reached.
 ABOUT = {
@@ -98,7 +99,7 @@ class Record:
 
 def run_slice(target, seconds):
     """(seconds of CPU, inputs, edges, whether it has found nothing) of one run of libFuzzer."""
-    command = ["sh", "test/tools/fuzz_one.sh", PROGRAMS / target, str(seconds), "0"]
+    command = ["sh", "test/tools/fuzz_one.sh", PROGRAMS / target, str(seconds), "0", str(LONGEST_RUN)]
     with open(ROOT / f"build/fuzz/{target}.said", "wb") as said:
         process = subprocess.Popen(command, cwd=ROOT, stdout=said, stderr=said)
         _, status, usage = os.wait4(process.pid, 0)

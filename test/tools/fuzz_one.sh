@@ -1,6 +1,6 @@
 #!/bin/sh
-# Owns: one libFuzzer run: fuzz_one.sh PROGRAM SECONDS [SEED]. Inputs to start from: test/fuzz/corpus/<name>/, dictionary:
-# test/fuzz/<name>.dict; both optional. What it finds stays in build/fuzz/.
+# Owns: one libFuzzer run: fuzz_one.sh PROGRAM SECONDS [SEED [LONGEST]]. Inputs to start from: test/fuzz/corpus/<name>/, dictionary:
+# test/fuzz/<name>.dict; both optional. What it finds stays in build/fuzz/. An input that runs for LONGEST seconds is a finding.
 #
 # SEED is that of its random numbers. 0 (the default): another one each time, and what earlier runs found is tried first.
 # With another one every run tries the same inputs one after the other, as many as the time permits: what comes next also
@@ -10,11 +10,12 @@ set -eu
 program=$1
 seconds=$2
 seed=${3:-0}
+longest=${4:-10}
 name=$(basename "$program")
 inputs=test/fuzz/corpus/$name
 found=build/fuzz/corpus/$name
 fixed=
-set -- -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -seed="$seed" \
+set -- -max_total_time="$seconds" -timeout="$longest" -rss_limit_mb=2048 -print_final_stats=1 -seed="$seed" \
     -artifact_prefix="build/fuzz/$name-"
 [ ! -f "test/fuzz/$name.dict" ] || set -- "$@" -dict="test/fuzz/$name.dict"
 if [ "$seed" = 0 ]; then

@@ -88,6 +88,12 @@ class HuntTest(unittest.TestCase):
         self.assertEqual((rows["good"]["runs"], rows["good"]["edges"], rows["good"]["findings"]), (120, 11, 0))
         self.assertEqual((rows["bad"]["runs"], rows["bad"]["edges"], rows["bad"]["findings"]), (2, 7, 1))
 
+    def test_an_input_of_a_hunt_may_wait_for_the_cpu(self):
+        said = self.place / "arguments"
+        (self.place / "good").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >{said}\n', encoding="utf-8")
+        hunt.run_slice("good", 1)
+        self.assertIn("-timeout=100", said.read_text(encoding="utf-8").split("\n"))
+
 
 if __name__ == "__main__":
     unittest.main()
