@@ -12,6 +12,9 @@
 /* Enough for the open requests of one loop between iterations; more are returned to the allocator. */
 #define POOL_MAX 32
 
+/* Of a body that is collected, and more for the trailer behind it. */
+#define CAPACITY_FIRST 4096
+
 /* Most addresses of clients, as text, take less. */
 #define ORIGIN_TEXT_SIZE 48
 
@@ -223,14 +226,23 @@ int uvhttp__exchange_receive(uvhttp__exchange_t *exchange) {
     return UVHTTP_OK;
 }
 
+/* Doubles with what has come, so that an announcement costs nothing, up to the whole body. Behind that is a trailer. */
+static size_t intake_capacity(const uvhttp__exchange_t *exchange, size_t need) {
+    const uvhttp__head_t *head = &exchange->request.head;
+    const uvhttp__intake_t *intake = exchange->intake;
+    uint64_t whole = head->has_content_length ? head->content_length : intake->max;
+    if (need > whole) return need + CAPACITY_FIRST;
+    size_t capacity = intake->capacity ? intake->capacity * 2 : CAPACITY_FIRST;
+    if (capacity < need) capacity = need;
+    return capacity < whole ? capacity : (size_t)whole;
+}
+
 static int append(uvhttp__exchange_t *exchange, const char *data, size_t size) {
     if (uvhttp__exchange_receive(exchange) != UVHTTP_OK) return UVHTTP_E_NOMEM;
     uvhttp__intake_t *intake = exchange->intake;
     if (size == 0) return UVHTTP_OK; /* there may be no memory yet */
     if (intake->size + size > intake->capacity) {
-        /* Grown by what has come, not by what was announced, so that an announcement costs nothing. */
-        size_t capacity = intake->capacity ? intake->capacity * 2 : 4096;
-        if (capacity < intake->size + size) capacity = intake->size + size;
+        size_t capacity = intake_capacity(exchange, intake->size + size);
         char *body = uvhttp__realloc(intake->data, capacity);
         if (!body) return UVHTTP_E_NOMEM;
         intake->data = body;
