@@ -1,6 +1,6 @@
 /* Owns: the stall detector, which finds handlers that block their loop. Once per iteration, when the clock is read
  * anyway, the duration of the iteration is checked: that costs a request nothing. The handler is known when the
- * iteration had one request; otherwise the loop times its handlers one by one for a while. */
+ * iteration had one request and nothing else; otherwise the loop times its handlers one by one for a while. */
 #include "exchange/stall.h"
 
 #include <stdio.h>
@@ -70,21 +70,24 @@ void uvhttp__stall_check_iteration(uvhttp__http_loop_t *loop, uint64_t ns) {
     }
     if (ns < loop->warn_ns || found) return;
     uint32_t requests = loop->responses_in_iteration + loop->deferred_in_iteration;
+    bool is_guest = loop->tcp->io->is_guest; /* callbacks of the application's loop are in the iteration, too */
     if (requests == 1) {
         /* A handler on a worker thread did not run in the iteration: it did not cause the delay. */
-        if (!loop->last_route || uvhttp__route_mode(loop->last_route) != UVHTTP_EXEC_WORKER)
+        if (loop->last_route && uvhttp__route_mode(loop->last_route) == UVHTTP_EXEC_WORKER) return;
+        if (!is_guest) {
             report(loop, loop->last_route, ns);
-        return;
+            return;
+        }
     }
     loop->timed = true;
     loop->look_ns = 0;
     loop->timed_until_ms = now_ms + TIMED_MS;
     char text[256];
     if (!count(loop, &loop->unnamed_said_s, UNNAMED_INTERVAL_S)) return;
-    UVHTTP_LOG_WARN("http: loop %u was blocked for %llu ms by one of %u requests, the last of them %s; "
+    UVHTTP_LOG_WARN("http: loop %u was blocked for %llu ms by one of %u requests, the last of them %s%s; "
                     "its handlers are timed for the next %d s",
                     loop->tcp->index, (unsigned long long)(ns / 1000000), requests, route_text(loop->last_route, text),
-                    TIMED_MS / 1000);
+                    is_guest ? ", or by another callback of the application's loop" : "", TIMED_MS / 1000);
 }
 
 /* One line per second and loop, as for handlers that block: a client can cause it with each request. */

@@ -3,6 +3,8 @@
 #include "io/io.h"
 #include "support/http_server.h"
 
+#include <uv.h>
+
 static struct {
     pthread_mutex_t lock;
     unsigned lines;
@@ -154,6 +156,59 @@ static void test_a_handler_without_a_response_is_named_once_a_second(void **stat
     assert_in_range(lines_said(), 1, 1 + (uvhttp__clock_ns() - start_ns) / 1000000000);
 }
 
+/* --- in the loop of an application --- */
+
+typedef struct app {
+    uv_loop_t loop;
+    uv_timer_t timer;
+    unsigned handled;
+} app_t;
+
+static void block(uv_timer_t *timer) {
+    (void)timer;
+    nanosleep(&(struct timespec){.tv_nsec = 90000000}, NULL);
+}
+
+/* The timer is due before the iteration ends, in which its response leaves. */
+static void fast_then_block(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    app_t *app = user;
+    app->handled++;
+    uv_timer_start(&app->timer, block, 0, 0);
+    fast(req, res, NULL);
+}
+
+static void on_stopped(uvhttp_server_t *server, void *user) {
+    app_t *app = user;
+    uvhttp_server_free(server);
+    uv_close((uv_handle_t *)&app->timer, NULL);
+}
+
+static void test_a_handler_is_not_named_for_what_the_application_does(void **state) {
+    serving_t *serving = *state;
+    app_t app = {.handled = 0};
+    memset(&said, 0, sizeof said);
+    pthread_mutex_init(&said.lock, NULL);
+    serving->config.handler_warn_ms = 60;
+    uvhttp_server_t *server = uvhttp_server_new(&serving->config);
+    assert_non_null(uvhttp_get(server, "/fast", fast_then_block, &app));
+    assert_int_equal(uv_loop_init(&app.loop), 0);
+    assert_int_equal(uv_timer_init(&app.loop, &app.timer), 0);
+    assert_int_equal(uvhttp_server_attach(server, &app.loop), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_listen(server, "127.0.0.1:0", &serving->port), UVHTTP_OK);
+    uvhttp_log_set_callback(keep_line, NULL);
+    int fd = client_ask(serving, GET("/fast"));
+    while (!was_said("blocked")) uv_run(&app.loop, UV_RUN_ONCE);
+    assert_true(was_said("one of 1 requests, the last of them GET /fast, or by another callback of the application's"));
+    client_send_text(fd, GET("/fast"));
+    while (app.handled < 2) uv_run(&app.loop, UV_RUN_ONCE);
+    close(fd);
+    uvhttp_server_on_stopped(server, on_stopped, &app);
+    assert_int_equal(uvhttp_server_stop(server), UVHTTP_OK);
+    uv_run(&app.loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&app.loop), 0);
+    assert_false(was_said("GET /fast blocked"));
+}
+
 static int teardown(void **state) {
     uvhttp_log_set_callback(NULL, NULL);
     return serving_teardown(state);
@@ -171,6 +226,7 @@ int main(void) {
         ON_ENGINE(test_one_of_several_in_an_iteration_is_found_the_next_time, on_epoll),
         ON_EACH(test_it_can_be_switched_off),
         ON_EACH(test_a_handler_without_a_response_is_named_once_a_second),
+        ON_EACH(test_a_handler_is_not_named_for_what_the_application_does),
     };
     return RUN_TABLE(tests);
 }
