@@ -1,6 +1,7 @@
 /* Owns: fuzzing of a whole connection of HTTP/2 (libFuzzer): a server in this thread, frames of a client, and what
  * comes back, which must be frames that the client may receive: each response once, whole, and within the windows that
- * the client has opened. Input: a byte that says how the client sends and ends, frames behind preface and SETTINGS. */
+ * the client has opened. Input: a byte that says how the client sends, reads and ends and whether time passes, frames
+ * behind preface and SETTINGS. */
 /* Needs: forms middleware static websocket. */
 #include <nghttp2/nghttp2.h>
 
@@ -133,7 +134,13 @@ static void read_all(const played_t *played) {
 
 /* --- a connection --- */
 
-enum { AT_ONCE = 1, ENDS_BY_FIN = 2, BY_IO_URING = 4 }; /* of the first byte */
+enum { AT_ONCE = 1, ENDS_BY_FIN = 2, BY_IO_URING = 4, SLOW = 8, SECONDS = 16, MINUTES = 32 }; /* of the first byte */
+
+/* Time passes before each frame that is sent alone. */
+static void pass_time(unsigned how) {
+    if (how & SECONDS) served_ahead_ns += UINT64_C(700000000);
+    if (how & MINUTES) served_ahead_ns += UINT64_C(20000000000);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size);
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
@@ -147,6 +154,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
     mutate_parse(input + 1, input_size - 1, &frames);
     played_t played;
     served_connect(&played, memory, how & BY_IO_URING ? SERVED_BY_IO_URING : SERVED_BY_EPOLL);
+    played.slow = how & SLOW;
     bool open = served_give(&played, preface, sizeof preface);
     size_t kept = 0;
     for (size_t i = 0; open && i < frames.count; i++) {
@@ -156,6 +164,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
         const char *data = frame ? frame : (const char *)input + 1 + frames.at[i];
         note_sent(data, size);
         if (!(how & AT_ONCE)) {
+            pass_time(how);
             open = served_give(&played, data, size);
         } else if (size <= sizeof bytes - kept) {
             memcpy(bytes + kept, data, size);

@@ -20,7 +20,7 @@
 
 typedef enum backend {
     SERVED_BY_EPOLL,
-    SERVED_BY_IO_URING, /* where the kernel has it */
+    SERVED_BY_IO_URING, /* where the kernel has it; with small buffers and a small share of an iteration */
     SERVED_BACKENDS,
 } backend_t;
 
@@ -30,6 +30,7 @@ enum {
     SERVED_BODY_MAX = 1 << 16,
     SERVED_FILE_SIZE = 9000,
     SERVED_WARM_UP = 500,
+    SERVED_PATIENCE = 20, /* iterations */
     SERVED_BLOCKS_MAX = 1000
 };
 
@@ -42,6 +43,18 @@ static _Noreturn void die(const char *what) {
 const char *__lsan_default_options(void);
 const char *__lsan_default_options(void) {
     return "use_poisoned=1";
+}
+
+/* --- time --- */
+
+/* What has passed beyond the clock's time, for all connections so far: it must not run backwards. */
+static uint64_t served_ahead_ns;
+
+/* The linker puts it in the place of the library's (--wrap). */
+uint64_t __real_uvhttp__clock_ns(void);
+uint64_t __wrap_uvhttp__clock_ns(void);
+uint64_t __wrap_uvhttp__clock_ns(void) {
+    return __real_uvhttp__clock_ns() + served_ahead_ns;
 }
 
 /* --- memory --- */
@@ -201,11 +214,38 @@ static void served_form(uvhttp_request_t *req, uvhttp_response_t *res, void *use
     uvhttp_response_end(res);
 }
 
-/* What is read of a stream, and paused after every other piece. */
+/* What is read of a stream, which is paused after every other piece until the loop has run again. */
 typedef struct served_sum {
     uint64_t size, sum;
-    bool paused;
+    unsigned pieces;
+    uvhttp_request_t *paused; /* or NULL */
+    struct served_sum *next;  /* of those that are paused */
 } served_sum_t;
+
+static served_sum_t *served_paused;
+
+static void served_pause(served_sum_t *sum, uvhttp_request_t *req) {
+    if (sum->paused || ++sum->pieces % 2 == 0 || uvhttp_request_pause_body(req) != UVHTTP_OK) return;
+    sum->paused = req;
+    sum->next = served_paused;
+    served_paused = sum;
+}
+
+static void served_unlist(served_sum_t *sum) {
+    served_sum_t **at = &served_paused;
+    while (*at != sum) at = &(*at)->next;
+    *at = sum->next;
+    sum->paused = NULL;
+}
+
+/* One, so that it may pause again and others may end meanwhile. */
+static void served_resume_body(void) {
+    served_sum_t *sum = served_paused;
+    if (!sum) return;
+    uvhttp_request_t *req = sum->paused;
+    served_unlist(sum);
+    (void)uvhttp_request_resume_body(req);
+}
 
 static void served_add(served_sum_t *sum, uvhttp_str_t data) {
     for (size_t i = 0; i < data.size; i++) sum->sum = sum->sum * 31 + (unsigned char)data.data[i];
@@ -220,7 +260,9 @@ static void served_say_sum(uvhttp_response_t *res, const served_sum_t *sum) {
 
 static void served_free(uvhttp_response_t *res, int status, void *user) {
     (void)res, (void)status;
-    free(user);
+    served_sum_t *sum = user;
+    if (sum->paused) served_unlist(sum);
+    free(sum);
 }
 
 static served_sum_t *served_new_sum(uvhttp_response_t *res) {
@@ -233,8 +275,7 @@ static void served_sum_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhtt
     (void)res;
     served_sum_t *sum = user;
     served_add(sum, data);
-    (void)uvhttp_request_pause_body(req);
-    (void)uvhttp_request_resume_body(req);
+    served_pause(sum, req);
 }
 
 static void served_sum_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
@@ -333,7 +374,13 @@ static void served_start_by(backend_t backend) {
     config.engine = backend == SERVED_BY_EPOLL ? UVHTTP_ENGINE_EPOLL : UVHTTP_ENGINE_AUTO;
     config.quiet = true;
     config.body_size_max = SERVED_BODY_MAX;
-    config.half_close = true; /* a client that has sent all may end its half while its response is made */
+    config.half_close = true;            /* a client that has sent all may end its half while its response is made */
+    if (backend == SERVED_BY_IO_URING) { /* what is small may not change what a client of HTTP/1 gets */
+        config.read_buffer_size = config.write_buffer_size = 1024;
+        config.read_buffer_count = 8;
+        config.iteration_requests_max = 1;
+        config.http2_connection_memory_max = 65536;
+    }
     uvhttp_server_t *server = uvhttp_server_new(&config);
     if (!server) die("no server");
     served_routes(server);
@@ -365,6 +412,7 @@ typedef struct played {
     size_t size;
     int fd;
     bool reset;
+    bool slow; /* it takes nothing until the server takes no more */
 } played_t;
 
 static void served_connect(played_t *played, char *memory, backend_t backend) {
@@ -379,6 +427,7 @@ static void served_connect(played_t *played, char *memory, backend_t backend) {
 
 static void served_run(void) {
     served_resume();
+    served_resume_body();
     uv_run(&loop, UV_RUN_NOWAIT);
 }
 
@@ -398,14 +447,16 @@ static bool served_take(played_t *played) {
 
 /* False: the server takes no more. */
 static bool served_give(played_t *played, const char *data, size_t size) {
-    while (size > 0) {
+    for (unsigned runs = 0; size > 0; runs++) {
         ssize_t sent = send(played->fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0 && errno != EAGAIN) return false;
         if (sent > 0) {
             data += sent;
             size -= (size_t)sent;
+            runs = 0;
         }
         served_run();
+        if (played->slow && runs < SERVED_PATIENCE) continue;
         if (!served_take(played)) return false;
     }
     return true;
