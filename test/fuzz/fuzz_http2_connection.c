@@ -134,13 +134,7 @@ static void read_all(const played_t *played) {
 
 /* --- a connection --- */
 
-enum { AT_ONCE = 1, ENDS_BY_FIN = 2, BY_IO_URING = 4, SLOW = 8, SECONDS = 16, MINUTES = 32 }; /* of the first byte */
-
-/* Time passes before each frame that is sent alone. */
-static void pass_time(unsigned how) {
-    if (how & SECONDS) served_ahead_ns += UINT64_C(700000000);
-    if (how & MINUTES) served_ahead_ns += UINT64_C(20000000000);
-}
+enum { AT_ONCE = 1, ENDS_BY_FIN = 2, BY_IO_URING = 4, SLOW = 8, STEP = 16 }; /* of the first byte */
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size);
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
@@ -155,6 +149,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
     played_t played;
     served_connect(&played, memory, how & BY_IO_URING ? SERVED_BY_IO_URING : SERVED_BY_EPOLL);
     played.slow = how & SLOW;
+    served_choose_step(how / STEP);
     bool open = served_give(&played, preface, sizeof preface);
     size_t kept = 0;
     for (size_t i = 0; open && i < frames.count; i++) {
@@ -164,7 +159,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
         const char *data = frame ? frame : (const char *)input + 1 + frames.at[i];
         note_sent(data, size);
         if (!(how & AT_ONCE)) {
-            pass_time(how);
+            served_ahead_ns += served_step_ns;
             open = served_give(&played, data, size);
         } else if (size <= sizeof bytes - kept) {
             memcpy(bytes + kept, data, size);

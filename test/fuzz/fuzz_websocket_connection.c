@@ -1,8 +1,8 @@
 /* Owns: fuzzing of a whole WebSocket connection (libFuzzer): a handshake, frames of a client, what the server sends.
  * The frames are sent at once and, to the other backend, in parts. What comes back has to be frames as RFC 6455 has
  * them, with the messages that the handlers have sent, all of them if the connection is closed in order; both times the
- * same. Input: a byte for the route and the number of cuts, one for the offer of compression, the places of the cuts,
- * then frames: see put_frame(). */
+ * same, unless time passes between the parts. Input: a byte for the route and the number of cuts, one for the offer of
+ * compression and that time, the places of the cuts, then frames: see put_frame(). */
 /* Needs: compression forms middleware static websocket. */
 #include <zlib.h>
 
@@ -227,6 +227,11 @@ static void expect_sent(const digest_t *digest, char route) {
     if (memcmp(digest->messages, talk.messages, digest->count * sizeof *digest->messages) != 0) die("another message");
 }
 
+static bool is_upgraded(const played_t *played) {
+    static const char line[] = "HTTP/1.1 101 ";
+    return played->size >= sizeof line - 1 && memcmp(played->data, line, sizeof line - 1) == 0;
+}
+
 static void read_all(const played_t *played, char route, bool offered, digest_t *digest) {
     static reader_t reader;
     memset(digest, 0, sizeof *digest);
@@ -234,6 +239,7 @@ static void read_all(const played_t *played, char route, bool offered, digest_t 
     digest->code = (uint32_t)talk.code;
     digest->reset = played->reset;
     if (played->reset && played->size == 0) return;
+    if (served_step_ns > 0 && !is_upgraded(played)) return; /* its head came too late */
     if (inflateInit2(&reader.inflater, -MAX_WBITS) != Z_OK) die("no memory");
     check_handshake(&reader, offered);
     while (read_frame(&reader, digest)) {
@@ -267,8 +273,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
     put_handshake(&request, route, offer);
     for (int i = 0; i < FRAMES_MAX && request.left > 0; i++) put_frame(&request);
     (void)deflateEnd(&request.deflater);
+    served_choose_step(0);
     play(&request, NULL, 0, route, offer != NULL, SERVED_BY_EPOLL, &whole);
-    bool varies = talk.varies;
+    served_choose_step(input[1] >> 6);
+    bool varies = talk.varies || served_step_ns > 0;
     play(&request, input + 2, cut_count, route, offer != NULL, SERVED_BY_IO_URING, &pieces);
     if (!varies && !whole.reset && !pieces.reset && memcmp(&whole, &pieces, sizeof whole) != 0)
         die("in parts the messages are other ones");
