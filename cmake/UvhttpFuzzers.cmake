@@ -12,7 +12,7 @@ foreach(source IN LISTS fuzz_sources)
     target_link_options(${name} PRIVATE ${UVHTTP_FUZZING_ENGINE})
   endif()
   if(name MATCHES "connection$") # their time is their own
-    target_link_options(${name} PRIVATE LINKER:--wrap=uvhttp__clock_ns)
+    target_link_options(${name} PRIVATE LINKER:--wrap=uvhttp__clock_ns LINKER:--wrap=uvhttp__clock_unix_ms)
   endif()
   if(name MATCHES "^fuzz_(hpack|http2_connection|http2_nghttp2)$")
     target_link_libraries(${name} PRIVATE PkgConfig::UVHTTP_PC_NGHTTP2)
