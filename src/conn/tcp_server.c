@@ -251,7 +251,8 @@ void uvhttp__tcp_server_pass_on(uvhttp__tcp_server_t *tcp_server) {
     pthread_mutex_unlock(&tcp_server->stop_lock);
 }
 
-/* The first signal drains, the second cuts off. */
+/* The first signal drains, the second cuts off. A drain that the program or an upgrade has begun counts as no signal: a
+ * manager that stops the service asks for the drain and then signals, or signals both processes. */
 static void on_signal(int signal_number, void *arg) {
     uvhttp__tcp_server_t *tcp_server = arg;
     if (signal_number == SIGHUP) {
@@ -263,10 +264,8 @@ static void on_signal(int signal_number, void *arg) {
         return;
     }
     pthread_mutex_lock(&tcp_server->stop_lock);
-    /* The drain of an upgrade counts as no signal: a manager that stops the service signals both processes. */
-    bool first = tcp_server->stop_level == 0 || (tcp_server->passed_on && !tcp_server->signalled);
+    raise_stop_level(tcp_server, tcp_server->signalled ? 2 : 1);
     tcp_server->signalled = true;
-    raise_stop_level(tcp_server, first ? 1 : 2);
     pthread_mutex_unlock(&tcp_server->stop_lock);
 }
 

@@ -317,6 +317,18 @@ def test_a_second_signal_ends_at_once(serve):
         server.wait(20)
 
 
+def test_the_first_signal_after_a_stop_cuts_nothing_off(serve):
+    """A hook of the manager has asked for the drain; its signal comes behind that."""
+    server = serve()
+    with server.connect() as connection:
+        connection.send(request("GET", "/later?ms=1500"))
+        server.get("/stop", method="POST", body=b"")
+        poll(lambda: stopped_listening(server))
+        server.signal()
+        assert connection.response().status == 200
+    assert server.wait() == 0
+
+
 def test_stop_is_possible_from_a_handler(serve):
     server = serve(settings={"io_threads": 2})
     assert server.get("/stop", method="POST", body=b"").body == b"stopping"
