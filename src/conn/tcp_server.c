@@ -105,9 +105,12 @@ static void notify_drain(uvhttp__tcp_loop_t *loop, bool cut) {
     if (loop->started && ops->on_loop_drain) ops->on_loop_drain(loop, cut);
 }
 
+/* What would be accepted now would not be served. The socket may be another process's, too, which serves it: that of an
+ * upgrade if this one cannot start, or a service manager's. */
 static void cut_off(uvhttp__tcp_loop_t *loop) {
     if (loop->cut) return;
     loop->cut = true;
+    uvhttp__tcp_loop_leave_backlog(loop);
     unsigned count = 0;
     uvhttp__list_t *node, *after;
     UVHTTP__LIST_FOREACH_SAFE(node, after, &loop->conns) {

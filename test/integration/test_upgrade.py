@@ -340,6 +340,27 @@ def test_the_manager_follows_to_the_new_process(serve, successors, tmp_path):
     manager.socket.close()
 
 
+def test_a_new_process_that_cannot_start_leaves_the_backlog_alone(serve, successors, tmp_path):
+    """Its first loops have listeners when the descriptors end; the old process is full, so that clients wait."""
+    service = Service(serve, successors, tmp_path, settings={"max_connections": 1})
+    good = tmp_path / "good"
+    shutil.copy(service.program, good)
+    service.replace(script(tmp_path, f'ulimit -n 64\nexec {good} "$@" --set io_threads=16 --set engine=epoll'))
+    with contextlib.ExitStack() as stack:
+        busy = stack.enter_context(Connection(service.server.address))
+        busy.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\na")
+        waiting = [stack.enter_context(Connection(service.server.address)) for _ in range(4)]
+        for connection in waiting:
+            connection.send(b"GET /pid HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        service.signal()
+        poll(lambda: "continues" in service.server.stderr(), 30, message=service.server.stderr())
+        assert "descriptors" in service.server.stderr()
+        busy.send(b"b")
+        assert busy.response().status == 200
+        busy.close()
+        assert [int(connection.response().body) for connection in waiting] == [service.server.pid()] * 4
+
+
 def test_sigterm_after_an_upgrade_does_not_cut_requests_off(serve, successors, tmp_path):
     """A manager that stops the service signals all of its processes: for the old one that is the first signal."""
     service = Service(serve, successors, tmp_path, settings={"drain_idle_ms": 0})
