@@ -84,12 +84,12 @@ static void notify_ready(const uvhttp__process_t *process) {
 /* Under stop_lock. After an upgrade the manager hears of the new process, which is the service from then on, and of
  * this one nothing more. */
 static void on_state(void *arg, uvhttp__state_t state) {
-    const uvhttp__process_t *process = arg;
+    uvhttp__process_t *process = arg;
     bool grace = state == UVHTTP__STATE_GRACE;
     if (state == UVHTTP__STATE_READY && process->channel < 0) notify_ready(process);
-    if ((grace || state == UVHTTP__STATE_DRAINING) && !process->server->tcp_server->passed_on)
-        (void)uvhttp_service_notify(grace ? "STOPPING=1\nSTATUS=not ready, drains soon"
-                                          : "STOPPING=1\nSTATUS=draining");
+    if ((!grace && state != UVHTTP__STATE_DRAINING) || process->server->tcp_server->passed_on) return;
+    uvhttp__successor_cancel(&process->successor);
+    (void)uvhttp_service_notify(grace ? "STOPPING=1\nSTATUS=not ready, drains soon" : "STOPPING=1\nSTATUS=draining");
 }
 
 void uvhttp__process_ready(uvhttp__process_t *process) {

@@ -18,7 +18,7 @@ typedef struct uvhttp__successor {
     pthread_t thread;
     bool made;     /* under lock: thread is to be joined */
     bool running;  /* under lock */
-    bool over;     /* under lock: the server has ended */
+    bool over;     /* under lock: the server stops or has ended */
     bool replaced; /* under lock: the new process is ready */
     int channel;   /* under lock: to the new process while it starts, or -1 */
 } uvhttp__successor_t;
@@ -55,8 +55,10 @@ void uvhttp__pid_file_remove(int fd, const char *path);
 /* --- successor.c --- */
 
 void uvhttp__successor_init(uvhttp__successor_t *successor);
-/* Ends an upgrade that is in progress: the server does not run any more. Returns whether a new process has replaced
- * this one. */
+/* The server stops: an upgrade that is in progress ends, and no other one begins. Any thread. */
+void uvhttp__successor_cancel(uvhttp__successor_t *successor);
+/* The server does not run any more: as above, and waits for the end. Returns whether a new process has replaced this
+ * one. */
 bool uvhttp__successor_wait(uvhttp__successor_t *successor);
 void uvhttp__successor_deinit(uvhttp__successor_t *successor);
 /* In a process that was started by an upgrade: takes what the old one passes. Returns 0 (also when it was not) or a

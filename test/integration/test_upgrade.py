@@ -340,6 +340,18 @@ def test_the_manager_follows_to_the_new_process(serve, successors, tmp_path):
     manager.socket.close()
 
 
+def held(tmp_path, good):
+    """A new process that starts when it is let; its number is in the file `new`."""
+    number = f"echo $$ > {tmp_path}/part; mv {tmp_path}/part {tmp_path}/new"
+    return script(tmp_path, f'{number}\nwhile [ ! -e {tmp_path}/go ]; do sleep 0.02; done\nexec {good} "$@"')
+
+
+def number_of_new(tmp_path):
+    path = tmp_path / "new"
+    poll(path.exists, 30)
+    return int(path.read_text())
+
+
 def test_a_new_process_that_cannot_start_leaves_the_backlog_alone(serve, successors, tmp_path):
     """Its first loops have listeners when the descriptors end; the old process is full, so that clients wait."""
     service = Service(serve, successors, tmp_path, settings={"max_connections": 1})
@@ -359,6 +371,29 @@ def test_a_new_process_that_cannot_start_leaves_the_backlog_alone(serve, success
         assert busy.response().status == 200
         busy.close()
         assert [int(connection.response().body) for connection in waiting] == [service.server.pid()] * 4
+
+
+def test_a_stop_ends_an_upgrade_that_is_in_progress(serve, successors, tmp_path):
+    """The new process would get ready while the old one drains, and serve although the service was stopped."""
+    manager = Manager(str(tmp_path / "notify"))
+    service = Service(serve, successors, tmp_path, env=manager.environment)
+    good = tmp_path / "good"
+    shutil.copy(service.program, good)
+    service.replace(held(tmp_path, good))
+    with Connection(service.server.address) as connection:
+        connection.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\na")
+        service.signal()
+        successors.add(new := number_of_new(tmp_path))
+        service.server.signal()
+        manager.until("STOPPING")
+        (tmp_path / "go").touch()
+        poll(lambda: has_ended(new), 30)
+        connection.send(b"b")
+        assert connection.response().status == 200
+    assert service.server.wait() == 0
+    assert "upgrade: cancelled, because the server stops" in service.server.stderr()
+    assert not service.pid_file.exists()
+    manager.socket.close()
 
 
 def test_sigterm_after_an_upgrade_does_not_cut_requests_off(serve, successors, tmp_path):
