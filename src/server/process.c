@@ -87,9 +87,10 @@ static void on_state(void *arg, uvhttp__state_t state) {
     uvhttp__process_t *process = arg;
     bool grace = state == UVHTTP__STATE_GRACE;
     if (state == UVHTTP__STATE_READY && process->channel < 0) notify_ready(process);
-    if ((!grace && state != UVHTTP__STATE_DRAINING) || process->server->tcp_server->passed_on) return;
+    if (!grace && state != UVHTTP__STATE_DRAINING) return;
     uvhttp__successor_cancel(&process->successor);
-    (void)uvhttp_service_notify(grace ? "STOPPING=1\nSTATUS=not ready, drains soon" : "STOPPING=1\nSTATUS=draining");
+    uvhttp__successor_notify(&process->successor,
+                             grace ? "STOPPING=1\nSTATUS=not ready, drains soon" : "STOPPING=1\nSTATUS=draining");
 }
 
 void uvhttp__process_ready(uvhttp__process_t *process) {
@@ -115,15 +116,15 @@ static uint32_t liveness_period_ms(void) {
     return period_ms < UINT32_MAX ? (uint32_t)period_ms : UINT32_MAX;
 }
 
-void uvhttp__process_reloading(const uvhttp__process_t *process) {
+void uvhttp__process_reloading(uvhttp__process_t *process) {
     char text[64];
-    (void)process;
     snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, uvhttp__clock_ns() / 1000);
-    (void)uvhttp_service_notify(text);
+    uvhttp__successor_notify(&process->successor, text);
 }
 
-void uvhttp__process_reloaded(const uvhttp__process_t *process) {
-    if (atomic_load(&process->server->tcp_server->state) == UVHTTP__STATE_READY) (void)uvhttp_service_notify("READY=1");
+void uvhttp__process_reloaded(uvhttp__process_t *process) {
+    if (atomic_load(&process->server->tcp_server->state) == UVHTTP__STATE_READY)
+        uvhttp__successor_notify(&process->successor, "READY=1");
 }
 
 /* --- life --- */

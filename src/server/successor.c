@@ -326,14 +326,15 @@ static bool await(int channel, char *text, const char **why) {
     return kind == READY;
 }
 
+/* READY=1 ends a reload of this process that is in progress: nothing else will. */
 static void on_ready(uvhttp__process_t *process, pid_t child) {
     char text[96];
     UVHTTP_LOG_INFO("http: upgrade: process %ld is ready; this one drains", (long)child);
+    snprintf(text, sizeof text, "READY=1\nMAINPID=%ld\nSTATUS=process %ld serves", (long)child, (long)child);
     pthread_mutex_lock(&process->successor.lock);
+    (void)uvhttp_service_notify(text);
     process->successor.replaced = true;
     pthread_mutex_unlock(&process->successor.lock);
-    snprintf(text, sizeof text, "MAINPID=%ld\nSTATUS=process %ld serves", (long)child, (long)child);
-    (void)uvhttp_service_notify(text);
     uvhttp__admin_pass_on(process->server->admin);
     uvhttp__tcp_server_pass_on(process->server->tcp_server);
 }
@@ -427,6 +428,12 @@ void uvhttp__successor_cancel(uvhttp__successor_t *successor) {
     pthread_mutex_lock(&successor->lock);
     successor->over = true;
     if (successor->channel >= 0) (void)shutdown(successor->channel, SHUT_RDWR);
+    pthread_mutex_unlock(&successor->lock);
+}
+
+void uvhttp__successor_notify(uvhttp__successor_t *successor, const char *state) {
+    pthread_mutex_lock(&successor->lock);
+    if (!successor->replaced) (void)uvhttp_service_notify(state);
     pthread_mutex_unlock(&successor->lock);
 }
 

@@ -332,7 +332,8 @@ def test_the_manager_follows_to_the_new_process(serve, successors, tmp_path):
     service = Service(serve, successors, tmp_path, env=manager.environment)
     assert manager.message()["READY"] == "1"
     new = service.upgrade()
-    assert manager.message()["MAINPID"] == str(new)
+    message = manager.message()
+    assert message["MAINPID"] == str(new) and message["READY"] == "1", "a reload of the old one is over, too"
     assert service.server.wait() == 0
     assert manager.is_silent(0.05), "the old one does not say that the service stops"
     os.kill(new, signal.SIGTERM)
