@@ -382,23 +382,31 @@ static void loop_free(uvhttp__tcp_loop_t *loop) {
     loop->listeners = NULL;
 }
 
-static void *loop_run(void *arg) {
-    uvhttp__tcp_loop_t *loop = arg;
+static void loop_run(uvhttp__tcp_loop_t *loop) {
     current_loop = loop->io;
     uvhttp__tcp_loop_enter(loop);
     uvhttp__loop_run(loop->io);
     uvhttp__tcp_loop_leave(loop);
     current_loop = NULL;
-    return NULL;
 }
 
 /* --- running on threads of our own --- */
 
 static void *thread_main(void *arg) {
     uvhttp__tcp_loop_t *loop = arg;
+    uvhttp__tcp_server_t *tcp_server = loop->tcp_server;
     enter_loop(loop);
-    wait_for_gate(loop->tcp_server);
-    return loop_run(loop);
+    wait_for_gate(tcp_server);
+    loop_run(loop);
+    if (atomic_fetch_sub(&tcp_server->others, 1) == 1)
+        uvhttp__loop_post(tcp_server->loops[0].io, &tcp_server->others_post);
+    return NULL;
+}
+
+static void on_others_ended(uvhttp__post_t *post) {
+    uvhttp__tcp_server_t *tcp_server = UVHTTP__CONTAINER_OF(post, uvhttp__tcp_server_t, others_post);
+    tcp_server->others_run = false;
+    uvhttp__tcp_loop_check_done(&tcp_server->loops[0]);
 }
 
 static void free_loops(uvhttp__tcp_server_t *tcp_server) {
@@ -439,13 +447,17 @@ static int make_loops(uvhttp__tcp_server_t *tcp_server) {
     return UVHTTP_OK;
 }
 
-/* Returns how many threads run; fewer than asked for if the system refuses one, which ends the start. */
+/* Returns how many threads run; fewer than asked for if the system refuses one, which ends the start. They wait at the
+ * gate. */
 static uint32_t start_threads(uvhttp__tcp_server_t *tcp_server) {
     uint32_t running = 1;
     for (; running < tcp_server->loop_count; running++) {
         uvhttp__tcp_loop_t *loop = &tcp_server->loops[running];
         if (!uvhttp__thread_start(&loop->thread, thread_main, loop)) break;
     }
+    atomic_store(&tcp_server->others, running - 1);
+    tcp_server->others_run = running > 1;
+    tcp_server->others_post.run = on_others_ended;
     return running;
 }
 

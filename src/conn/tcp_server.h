@@ -197,10 +197,13 @@ struct uvhttp__tcp_server {
     bool gate_open;            /* under stop_lock: the loops iterate */
     uint32_t loops_entered;    /* under stop_lock: by the threads that run them, before the gate opens */
     pthread_cond_t gate;       /* one of these two has changed */
-    atomic_int state;          /* uvhttp__state_t; written under stop_lock, except for the last */
-    atomic_bool stopping;      /* a loop has begun to drain */
-    struct uv_loop_s *uv;      /* attached to, or NULL */
-    uint64_t thread;           /* attached: number of the one that did it; with next_attached under attached_lock */
+    atomic_uint others;        /* threads that run loops, without that of the first loop ... */
+    bool others_run;           /* ... and whether there are any, as that one knows: it ends last, for the signals */
+    uvhttp__post_t others_post; /* to the first loop: there are none any more */
+    atomic_int state;           /* uvhttp__state_t; written under stop_lock, except for the last */
+    atomic_bool stopping;       /* a loop has begun to drain */
+    struct uv_loop_s *uv;       /* attached to, or NULL */
+    uint64_t thread;            /* attached: number of the one that did it; with next_attached under attached_lock */
     struct uvhttp__tcp_server *next_attached;
     bool running;
     bool finished;                 /* it has run: a server runs once, because its sockets went with its loops */
