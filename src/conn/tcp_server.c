@@ -461,8 +461,17 @@ static uint32_t start_threads(uvhttp__tcp_server_t *tcp_server) {
     return running;
 }
 
+/* Nobody posts to a loop any more, and the state stays as it is. */
+static void stop_for_good(uvhttp__tcp_server_t *tcp_server) {
+    pthread_mutex_lock(&tcp_server->stop_lock);
+    tcp_server->stop_level = 2;
+    pthread_mutex_unlock(&tcp_server->stop_lock);
+    enter(tcp_server, UVHTTP__STATE_STOPPED);
+}
+
 /* Loops that exist have listeners: they iterate once more to close them. */
-static void abandon_loops(uvhttp__tcp_server_t *tcp_server) {
+void uvhttp__tcp_server_abandon(uvhttp__tcp_server_t *tcp_server) {
+    if (tcp_server->finished) return;
     for (uint32_t i = 0; i < tcp_server->loop_count; i++) {
         if (!tcp_server->loops[i].io) continue;
         uvhttp__loop_post(tcp_server->loops[i].io, &tcp_server->loops[i].cut_post);
@@ -473,7 +482,7 @@ static void abandon_loops(uvhttp__tcp_server_t *tcp_server) {
     close_sockets(tcp_server); /* clients must not wait for a server that will not come */
     tcp_server->running = false;
     tcp_server->finished = true;
-    enter(tcp_server, UVHTTP__STATE_STOPPED);
+    stop_for_good(tcp_server);
 }
 
 /* Steps that can fail come first. Then the server is ready, and then its loops accept; until then clients wait in the
@@ -483,7 +492,7 @@ int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_made)(voi
     tcp_server->running = true;
     int status = make_loops(tcp_server);
     if (status != UVHTTP_OK) {
-        abandon_loops(tcp_server);
+        uvhttp__tcp_server_abandon(tcp_server);
         return status;
     }
     uvhttp__tcp_server_fit_descriptors(tcp_server, tcp_server->options.raise_descriptor_limit);

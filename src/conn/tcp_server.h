@@ -240,6 +240,9 @@ int uvhttp__tcp_server_listen(uvhttp__tcp_server_t *tcp_server, const char *addr
                               const uvhttp__conn_filter_t *filter, uint16_t *port);
 /* on_made(arg), unless NULL, is called when all loops exist: the engine is known then. Threads can still fail. */
 int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_made)(void *arg), void *arg);
+/* Instead of a run, because a step of the start before it has failed: closes the sockets. Not for an attached server.
+ * Does nothing after a run. */
+void uvhttp__tcp_server_abandon(uvhttp__tcp_server_t *tcp_server);
 /* Nothing of the start can fail any more: a server that is starting, and was not asked to stop, is READY. Otherwise
  * nothing happens. Attached servers: after a listen, on the loop's thread. */
 void uvhttp__tcp_server_enter_ready(uvhttp__tcp_server_t *tcp_server);

@@ -35,6 +35,22 @@ static void test_a_service_that_could_not_be_made_does_not_listen(void **state) 
     serving->server = NULL;
 }
 
+/* Clients must not wait for a server that will not come. */
+static void test_a_start_that_fails_before_the_loops_closes_the_sockets(void **state) {
+    serving_t *serving = *state;
+    snprintf(serving->config.user, sizeof serving->config.user, "no-such-user");
+    serving_make(serving);
+    assert_int_equal(uvhttp_service_init(serving->server), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", &serving->port), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_run(serving->server, NULL), UVHTTP_E_CONFIG);
+    assert_int_equal(uvhttp_server_state(serving->server), UVHTTP_SERVER_STOPPED);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(serving->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof address), -1);
+    close(fd);
+}
+
 static void test_an_upgrade_needs_a_service_that_serves(void **state) {
     serving_t *serving = *state;
     assert_int_equal(uvhttp_service_upgrade(NULL), UVHTTP_E_INVALID);
@@ -125,6 +141,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         ON_EACH(test_a_service_is_made_once_and_before_listen),
         ON_EACH(test_a_service_that_could_not_be_made_does_not_listen),
+        ON_EACH(test_a_start_that_fails_before_the_loops_closes_the_sockets),
         ON_EACH(test_an_upgrade_needs_a_service_that_serves),
         cmocka_unit_test(test_there_is_no_state_without_a_server),
         cmocka_unit_test(test_what_is_no_notification_is_refused),
