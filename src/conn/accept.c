@@ -41,7 +41,7 @@ static bool is_ip(const uvhttp__endpoint_t *endpoint) {
  * and gets it afterwards, so that its port is never free for somebody else in between. */
 static int open_sockets(uvhttp__endpoint_t *endpoint, int backlog, int *fds, uint32_t count) {
     bool spread = is_ip(endpoint) && count > 1;
-    int status = uvhttp__listen_socket(endpoint, backlog, false, &fds[0]);
+    int status = uvhttp__listen_socket(endpoint, endpoint->fd < 0 ? backlog : 0, false, &fds[0]);
     if (status != UVHTTP_OK) return status;
     if (spread) {
         set_port(endpoint, port_of(fds[0]));
