@@ -171,14 +171,23 @@ int uvhttp__process_before_run(uvhttp__process_t *process) {
     return UVHTTP_OK;
 }
 
+/* Another process has the lock, too, unless that has another file now. */
+static void end_pid_file(const uvhttp__process_t *process, bool replaced) {
+    const char *path = process->server->service.config.pid_file;
+    int fd = process->pid_file;
+    char message[512];
+    if (replaced || process->borrowed) {
+        close(fd);
+        if (!replaced || uvhttp__pid_file_open(path, &fd, message, sizeof message) != UVHTTP_OK) return;
+    }
+    uvhttp__pid_file_remove(fd, path);
+}
+
 void uvhttp__process_free(uvhttp__process_t *process) {
     if (!process) return;
     if (process->channel >= 0) (void)uvhttp__successor_report(process, process->server->error);
     bool replaced = uvhttp__successor_wait(&process->successor);
-    if (process->pid_file >= 0 && (replaced || process->borrowed))
-        close(process->pid_file);
-    else if (process->pid_file >= 0)
-        uvhttp__pid_file_remove(process->pid_file, process->server->service.config.pid_file);
+    if (process->pid_file >= 0) end_pid_file(process, replaced);
     uvhttp__successor_deinit(&process->successor);
     uvhttp__free(process);
 }

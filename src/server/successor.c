@@ -34,7 +34,7 @@ enum {
 enum {
     ADDRESS = 'A',  /* a listening socket; its address as text */
     MORE = 'M',     /* another one of the same address */
-    PID_FILE = 'P', /* locked */
+    PID_FILE = 'P', /* locked; its path, as far as it fits */
     COMPLETE = 'C',
     READY = 'R',  /* from the new process */
     FAILED = 'F', /* the same, with a reason */
@@ -157,11 +157,20 @@ static bool set_timeout(int channel, uint32_t seconds) {
 
 /* --- the new process --- */
 
+/* "": of a process that does not say it. */
+static bool is_path_of(const char *text, const char *pid_file) {
+    return *text == '\0' || strncmp(text, pid_file, MESSAGE_SIZE - 2) == 0;
+}
+
 static int take_message(uvhttp__process_t *process, char kind, const char *text, int fd) {
     uvhttp__inherited_t *inherited = &process->server->tcp_server->inherited;
     if (fd < 0) return kind == COMPLETE ? UVHTTP_OK : UVHTTP_E_IO;
     if (kind == ADDRESS || kind == MORE) return uvhttp__inherited_add(inherited, text, fd, kind == MORE);
     if (kind == PID_FILE && process->pid_file < 0) {
+        if (!is_path_of(text, process->server->service.config.pid_file)) {
+            close(fd); /* the old process removes it */
+            return UVHTTP_OK;
+        }
         process->pid_file = fd;
         process->borrowed = true;
         return UVHTTP_OK;
@@ -237,7 +246,8 @@ static bool pass_all(const uvhttp__process_t *process, int channel) {
         close(passed.sockets[i].fd);
     }
     uvhttp__free(passed.sockets);
-    if (sent && process->pid_file >= 0) sent = send_message(channel, PID_FILE, "", process->pid_file);
+    if (sent && process->pid_file >= 0)
+        sent = send_message(channel, PID_FILE, process->server->service.config.pid_file, process->pid_file);
     return sent && send_message(channel, COMPLETE, "", -1);
 }
 

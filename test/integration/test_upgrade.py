@@ -1,5 +1,6 @@
 """The upgrade of a running service to a new binary: SIGUSR2. `./dev upgrade` is the same at length."""
 import contextlib
+import fcntl
 import http.client
 import json
 import os
@@ -258,6 +259,27 @@ def test_tls_connections_are_accepted_by_the_next_process(serve, successors, tmp
     with TlsConnection(address, pki.context(), "a.test") as connection:
         assert int(connection.get("/pid").body) == new
     assert service.server.wait() == 0
+
+
+@pytest.mark.parametrize("change", ["another", "none"])
+def test_the_pid_file_is_that_of_the_new_configuration(serve, successors, tmp_path, change):
+    service = Service(serve, successors, tmp_path)
+    old, other = service.pid_file, tmp_path / "other"
+    good = tmp_path / "good"
+    shutil.copy(service.program, good)
+    service.replace(script(tmp_path, f'echo $$ > {tmp_path}/new\nexec {good} "$@" --set pid_file={other if change == "another" else ""}'))
+    service.server.signal(signal.SIGUSR2)
+    assert service.server.wait() == 0
+    successors.add(new := int((tmp_path / "new").read_text()))
+    assert service.process_of(service.server.address) == new
+    assert not old.exists() and other.exists() == (change == "another")
+    if change == "none":
+        return
+    assert int(other.read_text()) == new
+    with open(other) as held, pytest.raises(BlockingIOError):
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    successors.end()
+    assert not other.exists()
 
 
 # --- what goes wrong ---
