@@ -41,7 +41,7 @@ static bool is_ip(const uvhttp__endpoint_t *endpoint) {
  * and gets it afterwards, so that its port is never free for somebody else in between. */
 static int open_sockets(uvhttp__endpoint_t *endpoint, int backlog, int *fds, uint32_t count) {
     bool spread = is_ip(endpoint) && count > 1;
-    int status = uvhttp__listen_socket(endpoint, backlog, false, &fds[0]);
+    int status = uvhttp__listen_socket(endpoint, endpoint->fd < 0 ? backlog : 0, false, &fds[0]);
     if (status != UVHTTP_OK) return status;
     if (spread) {
         set_port(endpoint, port_of(fds[0]));
@@ -276,12 +276,7 @@ static void on_full(uvhttp__listener_t *listener) {
 
 static void on_accept(uvhttp__listener_t *listener, int fd) {
     uvhttp__tcp_loop_t *loop = loop_of(listener);
-    if (loop->cut) {
-        UVHTTP_LOG_DEBUG("conn: loop %u: fd %d refused: the server stops", loop->index, fd);
-        close(fd);
-        (void)uvhttp__tcp_server_leave_place(loop->tcp_server);
-        return;
-    }
+    assert(!loop->cut);
     uvhttp__conn_t *conn = serve(loop, listener, fd);
     if (conn && loop->draining) uvhttp__conn_drain(conn);
 }
@@ -331,8 +326,11 @@ int uvhttp__tcp_loop_open_listeners(uvhttp__tcp_loop_t *loop) {
 
 void uvhttp__tcp_loop_close_listeners(uvhttp__tcp_loop_t *loop) {
     uvhttp__timer_stop(&loop->io->wheel, &loop->place_timer);
-    for (uint32_t i = loop->listeners_open; i-- > 0;) {
-        if (loop->tcp_server->passed_on) loop->listeners[i].flags |= UVHTTP__LISTENER_SHARED;
-        uvhttp__listener_close(&loop->listeners[i]);
-    }
+    if (loop->tcp_server->passed_on) uvhttp__tcp_loop_leave_backlog(loop);
+    for (uint32_t i = loop->listeners_open; i-- > 0;) uvhttp__listener_close(&loop->listeners[i]);
+}
+
+void uvhttp__tcp_loop_leave_backlog(uvhttp__tcp_loop_t *loop) {
+    for (uint32_t i = 0; loop->listeners && i < loop->tcp_server->endpoint_count; i++)
+        loop->listeners[i].flags |= UVHTTP__LISTENER_LEAVES;
 }

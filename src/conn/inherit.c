@@ -95,11 +95,17 @@ static int share(int *fds, uint32_t count, uint32_t places) {
     return UVHTTP_OK;
 }
 
+/* One that the old process inherited from its manager, which has chosen the backlog. */
+static bool is_of_manager(const char *text) {
+    return strncmp(text, "fd:", 3) == 0 || strncmp(text, "systemd", 7) == 0;
+}
+
 int uvhttp__inherited_take(uvhttp__tcp_server_t *tcp_server, uvhttp__endpoint_t *endpoint, int *fds, uint32_t sets) {
     uint32_t first, count = find(tcp_server, endpoint->text, &first);
+    int backlog = is_of_manager(endpoint->text) ? 0 : (int)tcp_server->options.backlog;
     for (uint32_t i = 0; i < count; i++) {
         endpoint->fd = tcp_server->inherited.sockets[first + i].fd;
-        int status = uvhttp__listen_socket(endpoint, 0, false, &fds[i]);
+        int status = uvhttp__listen_socket(endpoint, backlog, false, &fds[i]);
         endpoint->fd = -1;
         if (status != UVHTTP_OK) return status;
         tcp_server->inherited.sockets[first + i].fd = -1;

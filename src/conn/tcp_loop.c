@@ -47,6 +47,7 @@ void uvhttp__tcp_loop_check_done(uvhttp__tcp_loop_t *loop) {
     const uvhttp__conn_ops_t *ops = loop->tcp_server->options.ops;
     if (!loop->draining || loop->done || loop->listeners_open > 0 || !uvhttp__list_empty(&loop->conns)) return;
     if (loop->started && ops->is_busy && ops->is_busy(loop)) return;
+    if (loop->index == 0 && loop->tcp_server->others_run) return; /* a second signal is for all loops */
     loop->done = true;
     pthread_mutex_lock(&loop->tcp_server->stop_lock);
     loop->reachable = false; /* messages from before are run when the loop stops; later ones would not be */

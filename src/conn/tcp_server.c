@@ -105,9 +105,12 @@ static void notify_drain(uvhttp__tcp_loop_t *loop, bool cut) {
     if (loop->started && ops->on_loop_drain) ops->on_loop_drain(loop, cut);
 }
 
+/* What would be accepted now would not be served. The socket may be another process's, too, which serves it: that of an
+ * upgrade if this one cannot start, or a service manager's. */
 static void cut_off(uvhttp__tcp_loop_t *loop) {
     if (loop->cut) return;
     loop->cut = true;
+    uvhttp__tcp_loop_leave_backlog(loop);
     unsigned count = 0;
     uvhttp__list_t *node, *after;
     UVHTTP__LIST_FOREACH_SAFE(node, after, &loop->conns) {
@@ -251,7 +254,8 @@ void uvhttp__tcp_server_pass_on(uvhttp__tcp_server_t *tcp_server) {
     pthread_mutex_unlock(&tcp_server->stop_lock);
 }
 
-/* The first signal drains, the second cuts off. */
+/* The first signal drains, the second cuts off. A drain that the program or an upgrade has begun counts as no signal: a
+ * manager that stops the service asks for the drain and then signals, or signals both processes. */
 static void on_signal(int signal_number, void *arg) {
     uvhttp__tcp_server_t *tcp_server = arg;
     if (signal_number == SIGHUP) {
@@ -263,10 +267,8 @@ static void on_signal(int signal_number, void *arg) {
         return;
     }
     pthread_mutex_lock(&tcp_server->stop_lock);
-    /* The drain of an upgrade counts as no signal: a manager that stops the service signals both processes. */
-    bool first = tcp_server->stop_level == 0 || (tcp_server->passed_on && !tcp_server->signalled);
+    raise_stop_level(tcp_server, tcp_server->signalled ? 2 : 1);
     tcp_server->signalled = true;
-    raise_stop_level(tcp_server, first ? 1 : 2);
     pthread_mutex_unlock(&tcp_server->stop_lock);
 }
 
@@ -380,23 +382,31 @@ static void loop_free(uvhttp__tcp_loop_t *loop) {
     loop->listeners = NULL;
 }
 
-static void *loop_run(void *arg) {
-    uvhttp__tcp_loop_t *loop = arg;
+static void loop_run(uvhttp__tcp_loop_t *loop) {
     current_loop = loop->io;
     uvhttp__tcp_loop_enter(loop);
     uvhttp__loop_run(loop->io);
     uvhttp__tcp_loop_leave(loop);
     current_loop = NULL;
-    return NULL;
 }
 
 /* --- running on threads of our own --- */
 
 static void *thread_main(void *arg) {
     uvhttp__tcp_loop_t *loop = arg;
+    uvhttp__tcp_server_t *tcp_server = loop->tcp_server;
     enter_loop(loop);
-    wait_for_gate(loop->tcp_server);
-    return loop_run(loop);
+    wait_for_gate(tcp_server);
+    loop_run(loop);
+    if (atomic_fetch_sub(&tcp_server->others, 1) == 1)
+        uvhttp__loop_post(tcp_server->loops[0].io, &tcp_server->others_post);
+    return NULL;
+}
+
+static void on_others_ended(uvhttp__post_t *post) {
+    uvhttp__tcp_server_t *tcp_server = UVHTTP__CONTAINER_OF(post, uvhttp__tcp_server_t, others_post);
+    tcp_server->others_run = false;
+    uvhttp__tcp_loop_check_done(&tcp_server->loops[0]);
 }
 
 static void free_loops(uvhttp__tcp_server_t *tcp_server) {
@@ -437,18 +447,31 @@ static int make_loops(uvhttp__tcp_server_t *tcp_server) {
     return UVHTTP_OK;
 }
 
-/* Returns how many threads run; fewer than asked for if the system refuses one, which ends the start. */
+/* Returns how many threads run; fewer than asked for if the system refuses one, which ends the start. They wait at the
+ * gate. */
 static uint32_t start_threads(uvhttp__tcp_server_t *tcp_server) {
     uint32_t running = 1;
     for (; running < tcp_server->loop_count; running++) {
         uvhttp__tcp_loop_t *loop = &tcp_server->loops[running];
         if (!uvhttp__thread_start(&loop->thread, thread_main, loop)) break;
     }
+    atomic_store(&tcp_server->others, running - 1);
+    tcp_server->others_run = running > 1;
+    tcp_server->others_post.run = on_others_ended;
     return running;
 }
 
+/* Nobody posts to a loop any more, and the state stays as it is. */
+static void stop_for_good(uvhttp__tcp_server_t *tcp_server) {
+    pthread_mutex_lock(&tcp_server->stop_lock);
+    tcp_server->stop_level = 2;
+    pthread_mutex_unlock(&tcp_server->stop_lock);
+    enter(tcp_server, UVHTTP__STATE_STOPPED);
+}
+
 /* Loops that exist have listeners: they iterate once more to close them. */
-static void abandon_loops(uvhttp__tcp_server_t *tcp_server) {
+void uvhttp__tcp_server_abandon(uvhttp__tcp_server_t *tcp_server) {
+    if (tcp_server->finished) return;
     for (uint32_t i = 0; i < tcp_server->loop_count; i++) {
         if (!tcp_server->loops[i].io) continue;
         uvhttp__loop_post(tcp_server->loops[i].io, &tcp_server->loops[i].cut_post);
@@ -459,7 +482,7 @@ static void abandon_loops(uvhttp__tcp_server_t *tcp_server) {
     close_sockets(tcp_server); /* clients must not wait for a server that will not come */
     tcp_server->running = false;
     tcp_server->finished = true;
-    enter(tcp_server, UVHTTP__STATE_STOPPED);
+    stop_for_good(tcp_server);
 }
 
 /* Steps that can fail come first. Then the server is ready, and then its loops accept; until then clients wait in the
@@ -469,7 +492,7 @@ int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_made)(voi
     tcp_server->running = true;
     int status = make_loops(tcp_server);
     if (status != UVHTTP_OK) {
-        abandon_loops(tcp_server);
+        uvhttp__tcp_server_abandon(tcp_server);
         return status;
     }
     uvhttp__tcp_server_fit_descriptors(tcp_server, tcp_server->options.raise_descriptor_limit);

@@ -197,10 +197,13 @@ struct uvhttp__tcp_server {
     bool gate_open;            /* under stop_lock: the loops iterate */
     uint32_t loops_entered;    /* under stop_lock: by the threads that run them, before the gate opens */
     pthread_cond_t gate;       /* one of these two has changed */
-    atomic_int state;          /* uvhttp__state_t; written under stop_lock, except for the last */
-    atomic_bool stopping;      /* a loop has begun to drain */
-    struct uv_loop_s *uv;      /* attached to, or NULL */
-    uint64_t thread;           /* attached: number of the one that did it; with next_attached under attached_lock */
+    atomic_uint others;        /* threads that run loops, without that of the first loop ... */
+    bool others_run;           /* ... and whether there are any, as that one knows: it ends last, for the signals */
+    uvhttp__post_t others_post; /* to the first loop: there are none any more */
+    atomic_int state;           /* uvhttp__state_t; written under stop_lock, except for the last */
+    atomic_bool stopping;       /* a loop has begun to drain */
+    struct uv_loop_s *uv;       /* attached to, or NULL */
+    uint64_t thread;            /* attached: number of the one that did it; with next_attached under attached_lock */
     struct uvhttp__tcp_server *next_attached;
     bool running;
     bool finished;                 /* it has run: a server runs once, because its sockets went with its loops */
@@ -237,6 +240,9 @@ int uvhttp__tcp_server_listen(uvhttp__tcp_server_t *tcp_server, const char *addr
                               const uvhttp__conn_filter_t *filter, uint16_t *port);
 /* on_made(arg), unless NULL, is called when all loops exist: the engine is known then. Threads can still fail. */
 int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_made)(void *arg), void *arg);
+/* Instead of a run, because a step of the start before it has failed: closes the sockets. Not for an attached server.
+ * Does nothing after a run. */
+void uvhttp__tcp_server_abandon(uvhttp__tcp_server_t *tcp_server);
 /* Nothing of the start can fail any more: a server that is starting, and was not asked to stop, is READY. Otherwise
  * nothing happens. Attached servers: after a listen, on the loop's thread. */
 void uvhttp__tcp_server_enter_ready(uvhttp__tcp_server_t *tcp_server);

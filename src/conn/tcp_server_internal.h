@@ -70,6 +70,8 @@ void uvhttp__tcp_loop_idle_drain(uvhttp__tcp_loop_t *loop);
 void uvhttp__tcp_loop_find_place(uvhttp__tcp_loop_t *loop, bool again);
 int uvhttp__tcp_loop_open_listeners(uvhttp__tcp_loop_t *loop);
 void uvhttp__tcp_loop_close_listeners(uvhttp__tcp_loop_t *loop);
+/* Listeners that close leave their backlog to another process, or to the kernel, which resets it. */
+void uvhttp__tcp_loop_leave_backlog(uvhttp__tcp_loop_t *loop);
 
 /* --- inherit.c --- */
 

@@ -70,12 +70,12 @@ void uvhttp__address_format(const uvhttp__address_t *address, socklen_t size, ch
 /* Whether only this machine reaches an address of IP. False for others. */
 bool uvhttp__address_is_loopback(const uvhttp__address_t *address);
 
-/* Makes a bound, listening, close-on-exec socket (or checks the inherited one). TCP: SO_REUSEADDR, TCP_NODELAY, and
- * SO_REUSEPORT if `reuse_port`, and the endpoint's congestion control; where that names none, "reno" on a loopback
- * address (docs/internals/io.md) and else the system's. A stale Unix socket file that nobody listens on is replaced.
- * *fd is the caller's. Returns 0 or UVHTTP_E_ADDRESS_IN_USE, UVHTTP_E_PERMISSION, UVHTTP_E_ADDRESS, UVHTTP_E_IO,
- * UVHTTP_E_CONFIG (the congestion control: errno is ENOENT for an unknown one, EPERM for one that is not allowed);
- * errno is set. */
+/* Makes a bound, listening, close-on-exec socket (or checks the inherited one, whose backlog 0 leaves as it is). TCP:
+ * SO_REUSEADDR, TCP_NODELAY, and SO_REUSEPORT if `reuse_port`, and the endpoint's congestion control; where that names
+ * none, "reno" on a loopback address (docs/internals/io.md) and else the system's. A stale Unix socket file that nobody
+ * listens on is replaced. *fd is the caller's. Returns 0 or UVHTTP_E_ADDRESS_IN_USE, UVHTTP_E_PERMISSION,
+ * UVHTTP_E_ADDRESS, UVHTTP_E_IO, UVHTTP_E_CONFIG (the congestion control: errno is ENOENT for an unknown one, EPERM for
+ * one that is not allowed); errno is set. */
 int uvhttp__listen_socket(const uvhttp__endpoint_t *endpoint, int backlog, bool reuse_port, int *fd);
 
 /* --- streams --- */
@@ -384,7 +384,7 @@ enum {
     UVHTTP__LISTENER_PARKED = 1 << 2, /* accepting failed: tried again later */
     UVHTTP__LISTENER_CLOSING = 1 << 3,
     UVHTTP__LISTENER_CANCELLING = 1 << 4,
-    UVHTTP__LISTENER_SHARED = 1 << 5, /* another process accepts what is in the backlog */
+    UVHTTP__LISTENER_LEAVES = 1 << 5, /* what is in the backlog: another process may have the socket, too */
     UVHTTP__LISTENER_UNIX = 1 << 6,   /* as UVHTTP__STREAM_UNIX of what is accepted */
 };
 

@@ -132,7 +132,7 @@ static uint32_t backlog_size(int fd) {
  * are accepted first. Connections that arrive meanwhile are as late as those after the close: clients that connect as
  * fast as they are accepted would keep the loop here forever. */
 void uvhttp__listener_take_backlog(uvhttp__listener_t *listener) {
-    if (listener->flags & UVHTTP__LISTENER_SHARED) return;
+    if (listener->flags & UVHTTP__LISTENER_LEAVES) return;
     int flags = fcntl(listener->fd, F_GETFL);
     if (flags < 0 || fcntl(listener->fd, F_SETFL, flags | O_NONBLOCK) != 0) return;
     uint32_t left = backlog_size(listener->fd), failures = 0;

@@ -318,6 +318,7 @@ int uvhttp__listen_socket(const uvhttp__endpoint_t *endpoint, int backlog, bool 
         int code = check_inherited(endpoint->fd);
         if (code == 0 && names_congestion_control(endpoint))
             code = set_congestion_control(endpoint->fd, endpoint->congestion_control);
+        if (code == 0 && backlog > 0 && listen(endpoint->fd, backlog) != 0) code = error_code(errno);
         if (code == 0) *fd = endpoint->fd;
         return code;
     }

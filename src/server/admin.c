@@ -200,7 +200,11 @@ void uvhttp__admin_pass_on(uvhttp__admin_t *admin) {
 }
 
 void uvhttp__admin_stop(uvhttp__admin_t *admin) {
-    if (!admin || !admin->started) return;
+    if (!admin || !admin->own) return;
+    if (!admin->started) {
+        uvhttp__tcp_server_abandon(admin->own->tcp_server);
+        return;
+    }
     end_ticks(admin);
     (void)admin->life->stop(admin->own);
     pthread_join(admin->thread, NULL);

@@ -29,7 +29,7 @@ int uvhttp__admin_listen(uvhttp_server_t *server, const uvhttp__admin_life_t *li
 /* Starts its thread and waits until its loop runs. Idempotent. Returns 0, UVHTTP_E_LIMIT (the system refuses the
  * thread) or why the loop cannot run; the server's error text has the reason. */
 int uvhttp__admin_start(uvhttp__admin_t *admin);
-/* Stops it and waits for the end of its thread. Idempotent. */
+/* Stops it and waits for the end of its thread, or closes its sockets if there is none. Idempotent. */
 void uvhttp__admin_stop(uvhttp__admin_t *admin);
 /* Stops and frees it, before the server that it shows is freed. */
 void uvhttp__admin_free(uvhttp__admin_t *admin);

@@ -84,12 +84,13 @@ static void notify_ready(const uvhttp__process_t *process) {
 /* Under stop_lock. After an upgrade the manager hears of the new process, which is the service from then on, and of
  * this one nothing more. */
 static void on_state(void *arg, uvhttp__state_t state) {
-    const uvhttp__process_t *process = arg;
+    uvhttp__process_t *process = arg;
     bool grace = state == UVHTTP__STATE_GRACE;
     if (state == UVHTTP__STATE_READY && process->channel < 0) notify_ready(process);
-    if ((grace || state == UVHTTP__STATE_DRAINING) && !process->server->tcp_server->passed_on)
-        (void)uvhttp_service_notify(grace ? "STOPPING=1\nSTATUS=not ready, drains soon"
-                                          : "STOPPING=1\nSTATUS=draining");
+    if (!grace && state != UVHTTP__STATE_DRAINING) return;
+    uvhttp__successor_cancel(&process->successor);
+    uvhttp__successor_notify(&process->successor,
+                             grace ? "STOPPING=1\nSTATUS=not ready, drains soon" : "STOPPING=1\nSTATUS=draining");
 }
 
 void uvhttp__process_ready(uvhttp__process_t *process) {
@@ -115,15 +116,15 @@ static uint32_t liveness_period_ms(void) {
     return period_ms < UINT32_MAX ? (uint32_t)period_ms : UINT32_MAX;
 }
 
-void uvhttp__process_reloading(const uvhttp__process_t *process) {
+void uvhttp__process_reloading(uvhttp__process_t *process) {
     char text[64];
-    (void)process;
     snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, uvhttp__clock_ns() / 1000);
-    (void)uvhttp_service_notify(text);
+    uvhttp__successor_notify(&process->successor, text);
 }
 
-void uvhttp__process_reloaded(const uvhttp__process_t *process) {
-    if (atomic_load(&process->server->tcp_server->state) == UVHTTP__STATE_READY) (void)uvhttp_service_notify("READY=1");
+void uvhttp__process_reloaded(uvhttp__process_t *process) {
+    if (atomic_load(&process->server->tcp_server->state) == UVHTTP__STATE_READY)
+        uvhttp__successor_notify(&process->successor, "READY=1");
 }
 
 /* --- life --- */
@@ -170,14 +171,23 @@ int uvhttp__process_before_run(uvhttp__process_t *process) {
     return UVHTTP_OK;
 }
 
+/* Another process has the lock, too, unless that has another file now. */
+static void end_pid_file(const uvhttp__process_t *process, bool replaced) {
+    const char *path = process->server->service.config.pid_file;
+    int fd = process->pid_file;
+    char message[512];
+    if (replaced || process->borrowed) {
+        close(fd);
+        if (!replaced || uvhttp__pid_file_open(path, &fd, message, sizeof message) != UVHTTP_OK) return;
+    }
+    uvhttp__pid_file_remove(fd, path);
+}
+
 void uvhttp__process_free(uvhttp__process_t *process) {
     if (!process) return;
     if (process->channel >= 0) (void)uvhttp__successor_report(process, process->server->error);
     bool replaced = uvhttp__successor_wait(&process->successor);
-    if (process->pid_file >= 0 && (replaced || process->borrowed))
-        close(process->pid_file);
-    else if (process->pid_file >= 0)
-        uvhttp__pid_file_remove(process->pid_file, process->server->service.config.pid_file);
+    if (process->pid_file >= 0) end_pid_file(process, replaced);
     uvhttp__successor_deinit(&process->successor);
     uvhttp__free(process);
 }

@@ -18,7 +18,7 @@ typedef struct uvhttp__successor {
     pthread_t thread;
     bool made;     /* under lock: thread is to be joined */
     bool running;  /* under lock */
-    bool over;     /* under lock: the server has ended */
+    bool over;     /* under lock: the server stops or has ended */
     bool replaced; /* under lock: the new process is ready */
     int channel;   /* under lock: to the new process while it starts, or -1 */
 } uvhttp__successor_t;
@@ -39,9 +39,9 @@ int uvhttp__process_before_run(uvhttp__process_t *process);
 void uvhttp__process_ready(uvhttp__process_t *process);
 /* The run has ended, or never began. */
 void uvhttp__process_free(uvhttp__process_t *process);
-/* SIGHUP: before and after the program has reloaded. */
-void uvhttp__process_reloading(const uvhttp__process_t *process);
-void uvhttp__process_reloaded(const uvhttp__process_t *process);
+/* SIGHUP: before and after the program has reloaded. The reload's thread. */
+void uvhttp__process_reloading(uvhttp__process_t *process);
+void uvhttp__process_reloaded(uvhttp__process_t *process);
 
 /* --- pid_file.c --- */
 
@@ -55,8 +55,12 @@ void uvhttp__pid_file_remove(int fd, const char *path);
 /* --- successor.c --- */
 
 void uvhttp__successor_init(uvhttp__successor_t *successor);
-/* Ends an upgrade that is in progress: the server does not run any more. Returns whether a new process has replaced
- * this one. */
+/* The server stops: an upgrade that is in progress ends, and no other one begins. Any thread. */
+void uvhttp__successor_cancel(uvhttp__successor_t *successor);
+/* As uvhttp_service_notify, unless a new process is the service by now. Any thread. */
+void uvhttp__successor_notify(uvhttp__successor_t *successor, const char *state);
+/* The server does not run any more: as above, and waits for the end. Returns whether a new process has replaced this
+ * one. */
 bool uvhttp__successor_wait(uvhttp__successor_t *successor);
 void uvhttp__successor_deinit(uvhttp__successor_t *successor);
 /* In a process that was started by an upgrade: takes what the old one passes. Returns 0 (also when it was not) or a

@@ -293,7 +293,11 @@ int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
     server->ran = true;
     status = server->process ? uvhttp__process_before_run(server->process) : UVHTTP_OK;
     if (status == UVHTTP_OK) status = uvhttp__admin_start(server->admin);
-    if (status != UVHTTP_OK) return status;
+    if (status != UVHTTP_OK) {
+        uvhttp__tcp_server_abandon(server->tcp_server);
+        uvhttp__admin_stop(server->admin);
+        return status;
+    }
     status = uvhttp__tcp_server_run(server->tcp_server, on_made, server);
     keep_log_open(server); /* of a server that was never ready, too */
     uvhttp__reload_wait(&server->reload);

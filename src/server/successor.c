@@ -34,7 +34,7 @@ enum {
 enum {
     ADDRESS = 'A',  /* a listening socket; its address as text */
     MORE = 'M',     /* another one of the same address */
-    PID_FILE = 'P', /* locked */
+    PID_FILE = 'P', /* locked; its path, as far as it fits */
     COMPLETE = 'C',
     READY = 'R',  /* from the new process */
     FAILED = 'F', /* the same, with a reason */
@@ -157,11 +157,20 @@ static bool set_timeout(int channel, uint32_t seconds) {
 
 /* --- the new process --- */
 
+/* "": of a process that does not say it. */
+static bool is_path_of(const char *text, const char *pid_file) {
+    return *text == '\0' || strncmp(text, pid_file, MESSAGE_SIZE - 2) == 0;
+}
+
 static int take_message(uvhttp__process_t *process, char kind, const char *text, int fd) {
     uvhttp__inherited_t *inherited = &process->server->tcp_server->inherited;
     if (fd < 0) return kind == COMPLETE ? UVHTTP_OK : UVHTTP_E_IO;
     if (kind == ADDRESS || kind == MORE) return uvhttp__inherited_add(inherited, text, fd, kind == MORE);
     if (kind == PID_FILE && process->pid_file < 0) {
+        if (!is_path_of(text, process->server->service.config.pid_file)) {
+            close(fd); /* the old process removes it */
+            return UVHTTP_OK;
+        }
         process->pid_file = fd;
         process->borrowed = true;
         return UVHTTP_OK;
@@ -237,7 +246,8 @@ static bool pass_all(const uvhttp__process_t *process, int channel) {
         close(passed.sockets[i].fd);
     }
     uvhttp__free(passed.sockets);
-    if (sent && process->pid_file >= 0) sent = send_message(channel, PID_FILE, "", process->pid_file);
+    if (sent && process->pid_file >= 0)
+        sent = send_message(channel, PID_FILE, process->server->service.config.pid_file, process->pid_file);
     return sent && send_message(channel, COMPLETE, "", -1);
 }
 
@@ -326,34 +336,39 @@ static bool await(int channel, char *text, const char **why) {
     return kind == READY;
 }
 
+/* READY=1 ends a reload of this process that is in progress: nothing else will. */
 static void on_ready(uvhttp__process_t *process, pid_t child) {
     char text[96];
     UVHTTP_LOG_INFO("http: upgrade: process %ld is ready; this one drains", (long)child);
+    snprintf(text, sizeof text, "READY=1\nMAINPID=%ld\nSTATUS=process %ld serves", (long)child, (long)child);
     pthread_mutex_lock(&process->successor.lock);
+    (void)uvhttp_service_notify(text);
     process->successor.replaced = true;
     pthread_mutex_unlock(&process->successor.lock);
-    snprintf(text, sizeof text, "MAINPID=%ld\nSTATUS=process %ld serves", (long)child, (long)child);
-    (void)uvhttp_service_notify(text);
     uvhttp__admin_pass_on(process->server->admin);
     uvhttp__tcp_server_pass_on(process->server->tcp_server);
 }
 
-/* The new process may have written its number into the PID file already. */
-static void on_failed(const uvhttp__process_t *process, pid_t child, const char *why) {
+/* The new process may have written its number into the PID file already. stops: this process does not continue. */
+static void on_failed(const uvhttp__process_t *process, pid_t child, const char *why, bool stops) {
     char how[64], text[MESSAGE_SIZE + 128];
-    bool late = strstr(why, "upgrade_timeout") != NULL;
+    bool late = !stops && strstr(why, "upgrade_timeout") != NULL;
     end(child, late, how, sizeof how);
     if (process->pid_file >= 0) (void)uvhttp__pid_file_write(process->pid_file);
+    if (stops) {
+        UVHTTP_LOG_WARN("http: upgrade: cancelled, because the server stops; process %ld: %s", (long)child, how);
+        return;
+    }
     UVHTTP_LOG_ERROR("http: upgrade: process %ld did not start: %s (%s); this one continues", (long)child, why, how);
     snprintf(text, sizeof text, "STATUS=upgrade failed: %s (%s)", why, how);
     (void)uvhttp_service_notify(text);
 }
 
-/* From here on the end of the server ends the channel. Returns false if it has ended meanwhile. */
+/* From here on a stop of the server ends the channel; -1: not any more. Returns false if there was one. */
 static bool publish(uvhttp__successor_t *successor, int channel) {
     pthread_mutex_lock(&successor->lock);
     bool over = successor->over;
-    if (!over) successor->channel = channel;
+    successor->channel = channel;
     pthread_mutex_unlock(&successor->lock);
     return !over;
 }
@@ -362,21 +377,16 @@ static bool publish(uvhttp__successor_t *successor, int channel) {
 static void try_upgrade(uvhttp__process_t *process, int channel, pid_t child) {
     char text[MESSAGE_SIZE] = "";
     const char *why;
-    if (!publish(&process->successor, channel)) {
-        close(channel); /* which ends a new process that waits for sockets */
-        on_failed(process, child, "the server has ended meanwhile");
-        return;
-    }
-    bool passed = pass_all(process, channel);
+    bool passed = publish(&process->successor, channel) && pass_all(process, channel);
     if (!passed) (void)shutdown(channel, SHUT_WR); /* the new process does not wait for the rest */
     /* A process that ends early says why, and does not read what is passed. */
     bool ready = await(channel, text, &why);
-    (void)publish(&process->successor, -1);
+    bool stops = !publish(&process->successor, -1);
     close(channel);
     if (passed && ready)
         on_ready(process, child);
     else
-        on_failed(process, child, why);
+        on_failed(process, child, why, stops);
 }
 
 static void *run_upgrade(void *arg) {
@@ -423,10 +433,23 @@ int uvhttp_service_upgrade(uvhttp_server_t *server) {
     return status;
 }
 
-bool uvhttp__successor_wait(uvhttp__successor_t *successor) {
+/* What the new process has sent before can still be read; what it sends later is refused, and it stops, too. */
+void uvhttp__successor_cancel(uvhttp__successor_t *successor) {
     pthread_mutex_lock(&successor->lock);
     successor->over = true;
     if (successor->channel >= 0) (void)shutdown(successor->channel, SHUT_RDWR);
+    pthread_mutex_unlock(&successor->lock);
+}
+
+void uvhttp__successor_notify(uvhttp__successor_t *successor, const char *state) {
+    pthread_mutex_lock(&successor->lock);
+    if (!successor->replaced) (void)uvhttp_service_notify(state);
+    pthread_mutex_unlock(&successor->lock);
+}
+
+bool uvhttp__successor_wait(uvhttp__successor_t *successor) {
+    uvhttp__successor_cancel(successor);
+    pthread_mutex_lock(&successor->lock);
     bool made = successor->made;
     successor->made = false;
     pthread_mutex_unlock(&successor->lock);

@@ -1,5 +1,7 @@
 """SIGTERM loses nothing that was asked for before it."""
 import contextlib
+import http.client
+import json
 import pathlib
 import re
 import signal
@@ -10,7 +12,7 @@ import time
 import pytest
 
 import wire
-from harness import HOST, poll
+from harness import HOST, free_port, poll
 from pki import Pki, TlsConnection
 from wire import Closed, head, request
 
@@ -315,6 +317,48 @@ def test_a_second_signal_ends_at_once(serve):
         poll(lambda: stopped_listening(server))
         server.signal()
         server.wait(20)
+
+
+def loops_of_connections(admin):
+    """By local port of the client."""
+    with contextlib.closing(http.client.HTTPConnection(admin, timeout=20)) as connection:
+        connection.request("GET", "/connections")
+        return {int(one["peer"].rpartition(":")[2]): one["loop"] for one in json.load(connection.getresponse())["connections"]}
+
+
+def test_a_second_signal_ends_at_once_though_the_first_loop_has_drained(serve):
+    """Signals come to the thread of the first loop."""
+    admin = f"{HOST}:{free_port()}"
+    server = serve(settings={"io_threads": 2, "admin": admin, "drain_timeout": 60, "drain_idle_ms": 0})
+    with contextlib.ExitStack() as stack:
+        ports = {}
+        for _ in range(40):
+            connection = stack.enter_context(wire.Connection(server.address))
+            ports[connection.socket.getsockname()[1]] = connection
+            assert connection.get("/ready").status == 200
+        loops = loops_of_connections(admin)
+        second = next(connection for port, connection in ports.items() if loops[port] == 1)
+        second.send(request("GET", "/later?key=never"))
+        server.wait_counter("test_held", 1)
+        server.signal()
+        for connection in ports.values():
+            if connection is not second:
+                connection.assert_closed()
+        time.sleep(0.3)
+        server.signal()
+        server.wait(20)
+
+
+def test_the_first_signal_after_a_stop_cuts_nothing_off(serve):
+    """A hook of the manager has asked for the drain; its signal comes behind that."""
+    server = serve()
+    with server.connect() as connection:
+        connection.send(request("GET", "/later?ms=1500"))
+        server.get("/stop", method="POST", body=b"")
+        poll(lambda: stopped_listening(server))
+        server.signal()
+        assert connection.response().status == 200
+    assert server.wait() == 0
 
 
 def test_stop_is_possible_from_a_handler(serve):

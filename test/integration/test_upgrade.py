@@ -1,5 +1,6 @@
 """The upgrade of a running service to a new binary: SIGUSR2. `./dev upgrade` is the same at length."""
 import contextlib
+import fcntl
 import http.client
 import json
 import os
@@ -260,6 +261,27 @@ def test_tls_connections_are_accepted_by_the_next_process(serve, successors, tmp
     assert service.server.wait() == 0
 
 
+@pytest.mark.parametrize("change", ["another", "none"])
+def test_the_pid_file_is_that_of_the_new_configuration(serve, successors, tmp_path, change):
+    service = Service(serve, successors, tmp_path)
+    old, other = service.pid_file, tmp_path / "other"
+    good = tmp_path / "good"
+    shutil.copy(service.program, good)
+    service.replace(script(tmp_path, f'echo $$ > {tmp_path}/new\nexec {good} "$@" --set pid_file={other if change == "another" else ""}'))
+    service.server.signal(signal.SIGUSR2)
+    assert service.server.wait() == 0
+    successors.add(new := int((tmp_path / "new").read_text()))
+    assert service.process_of(service.server.address) == new
+    assert not old.exists() and other.exists() == (change == "another")
+    if change == "none":
+        return
+    assert int(other.read_text()) == new
+    with open(other) as held, pytest.raises(BlockingIOError):
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    successors.end()
+    assert not other.exists()
+
+
 # --- what goes wrong ---
 
 
@@ -332,11 +354,68 @@ def test_the_manager_follows_to_the_new_process(serve, successors, tmp_path):
     service = Service(serve, successors, tmp_path, env=manager.environment)
     assert manager.message()["READY"] == "1"
     new = service.upgrade()
-    assert manager.message()["MAINPID"] == str(new)
+    message = manager.message()
+    assert message["MAINPID"] == str(new) and message["READY"] == "1", "a reload of the old one is over, too"
     assert service.server.wait() == 0
     assert manager.is_silent(0.05), "the old one does not say that the service stops"
     os.kill(new, signal.SIGTERM)
     assert manager.message()["STOPPING"] == "1"
+    manager.socket.close()
+
+
+def held(tmp_path, good):
+    """A new process that starts when it is let; its number is in the file `new`."""
+    number = f"echo $$ > {tmp_path}/part; mv {tmp_path}/part {tmp_path}/new"
+    return script(tmp_path, f'{number}\nwhile [ ! -e {tmp_path}/go ]; do sleep 0.02; done\nexec {good} "$@"')
+
+
+def number_of_new(tmp_path):
+    path = tmp_path / "new"
+    poll(path.exists, 30)
+    return int(path.read_text())
+
+
+def test_a_new_process_that_cannot_start_leaves_the_backlog_alone(serve, successors, tmp_path):
+    """Its first loops have listeners when the descriptors end; the old process is full, so that clients wait."""
+    service = Service(serve, successors, tmp_path, settings={"max_connections": 1})
+    good = tmp_path / "good"
+    shutil.copy(service.program, good)
+    service.replace(script(tmp_path, f'ulimit -n 64\nexec {good} "$@" --set io_threads=16 --set engine=epoll'))
+    with contextlib.ExitStack() as stack:
+        busy = stack.enter_context(Connection(service.server.address))
+        busy.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\na")
+        waiting = [stack.enter_context(Connection(service.server.address)) for _ in range(4)]
+        for connection in waiting:
+            connection.send(b"GET /pid HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        service.signal()
+        poll(lambda: "continues" in service.server.stderr(), 30, message=service.server.stderr())
+        assert "descriptors" in service.server.stderr()
+        busy.send(b"b")
+        assert busy.response().status == 200
+        busy.close()
+        assert [int(connection.response().body) for connection in waiting] == [service.server.pid()] * 4
+
+
+def test_a_stop_ends_an_upgrade_that_is_in_progress(serve, successors, tmp_path):
+    """The new process would get ready while the old one drains, and serve although the service was stopped."""
+    manager = Manager(str(tmp_path / "notify"))
+    service = Service(serve, successors, tmp_path, env=manager.environment)
+    good = tmp_path / "good"
+    shutil.copy(service.program, good)
+    service.replace(held(tmp_path, good))
+    with Connection(service.server.address) as connection:
+        connection.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\na")
+        service.signal()
+        successors.add(new := number_of_new(tmp_path))
+        service.server.signal()
+        manager.until("STOPPING")
+        (tmp_path / "go").touch()
+        poll(lambda: has_ended(new), 30)
+        connection.send(b"b")
+        assert connection.response().status == 200
+    assert service.server.wait() == 0
+    assert "upgrade: cancelled, because the server stops" in service.server.stderr()
+    assert not service.pid_file.exists()
     manager.socket.close()
 
 

@@ -25,7 +25,11 @@ static void run(void *user) {
     int status = server ? uvhttp_server_on_ready(server, on_ready, NULL) : UVHTTP_E_NOMEM;
     if (status == UVHTTP_OK) status = uvhttp_server_run(server, "127.0.0.1:0");
     assert_int_equal(was_ready, status == UVHTTP_OK);
-    if (status != UVHTTP_OK && server) assert_string_not_equal(uvhttp_server_error_text(server), "");
+    if (status != UVHTTP_OK && server) {
+        assert_string_not_equal(uvhttp_server_error_text(server), "");
+        assert_int_equal(uvhttp_server_stop(server), UVHTTP_OK);
+        assert_int_equal(uvhttp_server_state(server), UVHTTP_SERVER_STOPPED);
+    }
     uvhttp_server_free(server);
 }
 

@@ -2,6 +2,7 @@
  * once. The old process says why, ends the new one, and continues. This program is also the new process. */
 /* Needs: middleware. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -234,21 +235,33 @@ static void test_a_server_that_ends_ends_its_upgrade(void **state) {
     WAIT_UNTIL(new_process_is_awaited());
     serving_stop(old);
     free_old();
-    assert_non_null(strstr(logged, "it did not say why (it has ended with status 0)"));
+    assert_non_null(strstr(logged, "cancelled, because the server stops; process "));
+    assert_non_null(strstr(logged, "it has ended with status 0"));
     assert_int_equal(access(pid_file, F_OK), -1);
     reap_all();
 }
 
-static void test_a_server_that_is_replaced_ends_and_leaves_the_pid_file(void **state) {
+/* holds: the new process has the lock, as its descriptor that the test keeps for it shows. */
+static void replace_old(void **state, bool holds) {
     start_old(state);
+    int held = holds ? fcntl(old->server->process->pid_file, F_DUPFD_CLOEXEC, 0) : -1;
     set_new_process(&(refusal_t){"R", "0", NULL});
     assert_int_equal(uvhttp_service_upgrade(old->server), UVHTTP_OK);
     serving_join(old);
     assert_int_equal(uvhttp_service_upgrade(old->server), UVHTTP_E_STATE);
     free_old();
     assert_string_equal(logged, "");
-    assert_int_equal(access(pid_file, F_OK), 0);
+    assert_int_equal(access(pid_file, F_OK), holds ? 0 : -1);
+    if (held >= 0) close(held);
     reap_all();
+}
+
+static void test_a_server_that_is_replaced_ends_and_leaves_the_pid_file(void **state) {
+    replace_old(state, true);
+}
+
+static void test_a_pid_file_that_the_new_process_does_not_want_is_removed(void **state) {
+    replace_old(state, false);
 }
 
 /* --- the new process's side --- */
@@ -291,7 +304,7 @@ int main(void) {
     if (getenv(VARIABLE)) be_new_process();
     test_allocator_install();
     one_thread_is_client = true;
-    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_ERROR);
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_WARN);
     uvhttp_log_set_callback(keep_log, NULL);
     if (!mkdtemp(folder)) return 1;
     snprintf(pid_file, sizeof pid_file, "%s/pid", folder);
@@ -300,7 +313,8 @@ int main(void) {
         RUN_GROUP(on_epoll_only, test_a_new_process_that_is_not_ready_is_ended, test_each_system_call_may_fail,
                   test_an_end_that_is_not_seen_is_brought_about, test_without_a_thread_there_is_no_upgrade,
                   test_each_allocation_may_fail, test_a_server_that_ends_ends_its_upgrade,
-                  test_a_server_that_is_replaced_ends_and_leaves_the_pid_file, test_a_channel_that_fails_is_an_error);
+                  test_a_server_that_is_replaced_ends_and_leaves_the_pid_file,
+                  test_a_pid_file_that_the_new_process_does_not_want_is_removed, test_a_channel_that_fails_is_an_error);
     remove_tree(folder);
     return failed;
 }

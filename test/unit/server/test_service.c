@@ -1,8 +1,12 @@
 /* Owns: tests of what a service's functions refuse; what they do is tested with processes (test/integration). */
 #include <pwd.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include "server/process.h"
+#include "server/server.h"
 #include "support/http_server.h"
 
 static void test_a_service_is_made_once_and_before_listen(void **state) {
@@ -29,6 +33,22 @@ static void test_a_service_that_could_not_be_made_does_not_listen(void **state) 
     assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", NULL), UVHTTP_E_IO);
     uvhttp_server_free(serving->server);
     serving->server = NULL;
+}
+
+/* Clients must not wait for a server that will not come. */
+static void test_a_start_that_fails_before_the_loops_closes_the_sockets(void **state) {
+    serving_t *serving = *state;
+    snprintf(serving->config.user, sizeof serving->config.user, "no-such-user");
+    serving_make(serving);
+    assert_int_equal(uvhttp_service_init(serving->server), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", &serving->port), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_run(serving->server, NULL), UVHTTP_E_CONFIG);
+    assert_int_equal(uvhttp_server_state(serving->server), UVHTTP_SERVER_STOPPED);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(serving->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof address), -1);
+    close(fd);
 }
 
 static void test_an_upgrade_needs_a_service_that_serves(void **state) {
@@ -67,6 +87,42 @@ static void test_what_is_no_notification_is_refused(void **state) {
     unsetenv("NOTIFY_SOCKET");
 }
 
+static void bind_manager(int *manager) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    char name[48];
+    int size = snprintf(name, sizeof name, "@uvhttp-test-service-%ld", (long)getpid());
+    memcpy(address.sun_path, name, (size_t)size);
+    address.sun_path[0] = '\0';
+    *manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_int_equal(bind(*manager, (const struct sockaddr *)&address,
+                          (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)size)),
+                     0);
+    setenv("NOTIFY_SOCKET", name, 1);
+}
+
+/* The service is the new process: a manager that believed the old one would wait for the end of its reload. */
+static void test_a_process_that_was_replaced_says_nothing_of_a_reload(void **state) {
+    serving_t *serving = *state;
+    int manager;
+    char text[128];
+    serving_make(serving);
+    assert_int_equal(uvhttp_service_init(serving->server), UVHTTP_OK);
+    uvhttp__process_t *process = serving->server->process;
+    atomic_store(&serving->server->tcp_server->state, UVHTTP__STATE_READY);
+    bind_manager(&manager);
+    for (int replaced = 0; replaced < 2; replaced++) {
+        process->successor.replaced = replaced;
+        uvhttp__process_reloading(process);
+        assert_int_equal(recv(manager, text, sizeof text, 0) > 0, !replaced);
+        uvhttp__process_reloaded(process);
+        assert_int_equal(recv(manager, text, sizeof text, 0) > 0, !replaced);
+    }
+    unsetenv("NOTIFY_SOCKET");
+    close(manager);
+    uvhttp_server_free(serving->server);
+    serving->server = NULL;
+}
+
 static void test_a_user_has_to_exist_and_the_present_one_is_no_change(void **state) {
     (void)state;
     char message[128] = "", number[24], group[24];
@@ -85,9 +141,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         ON_EACH(test_a_service_is_made_once_and_before_listen),
         ON_EACH(test_a_service_that_could_not_be_made_does_not_listen),
+        ON_EACH(test_a_start_that_fails_before_the_loops_closes_the_sockets),
         ON_EACH(test_an_upgrade_needs_a_service_that_serves),
         cmocka_unit_test(test_there_is_no_state_without_a_server),
         cmocka_unit_test(test_what_is_no_notification_is_refused),
+        ON_ENGINE(test_a_process_that_was_replaced_says_nothing_of_a_reload, on_epoll),
         cmocka_unit_test(test_a_user_has_to_exist_and_the_present_one_is_no_change),
     };
     return RUN_TABLE(tests);

@@ -1,6 +1,8 @@
 /* Owns: tests of the new process's side of an upgrade: messages as the old process sends them, and as it never would.
  * Whole upgrades: test/integration/test_upgrade.py. */
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -154,6 +156,35 @@ static void test_what_an_old_process_has_sent_arrives_though_it_ended_without_re
     restore_channel(saved);
 }
 
+/* --- listening on what was passed --- */
+
+/* What the kernel says of a listening socket. */
+static uint32_t backlog_of(int fd) {
+    struct tcp_info info;
+    socklen_t size = sizeof info;
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
+    return info.tcpi_sacked;
+}
+
+/* The sockets of a service manager keep the backlog that it has chosen. */
+static void test_a_backlog_that_was_changed_applies_to_what_is_inherited(void **state) {
+    static const struct {
+        const char *address;
+        uint32_t backlog;
+    } sockets[] = {{"127.0.0.1:1", 77}, {"systemd:web", 4}, {"systemd", 4}, {"fd:9", 4}};
+    serving_t *serving = *state;
+    serving->config.backlog = 77;
+    serving_make(serving);
+    for (size_t i = 0; i < sizeof sockets / sizeof *sockets; i++) {
+        int listening = -1, fd = make_descriptor(LISTENING, &listening);
+        uvhttp__inherited_t *inherited = &serving->server->tcp_server->inherited;
+        assert_int_equal(uvhttp__inherited_add(inherited, sockets[i].address, fd, false), UVHTTP_OK);
+        assert_int_equal(uvhttp_server_listen(serving->server, sockets[i].address, NULL), UVHTTP_OK);
+        if (backlog_of(listening) != sockets[i].backlog) fail_msg("%s: %u", sockets[i].address, backlog_of(listening));
+        close(listening);
+    }
+}
+
 /* --- the channel --- */
 
 static void assert_no_channel(uvhttp_server_t *server, const char *variable, int fd) {
@@ -220,6 +251,7 @@ int main(void) {
         ON_ENGINE(test_what_the_old_process_passes_is_accepted, on_epoll),
         ON_ENGINE(test_what_it_never_passes_ends_the_upgrade_and_is_closed, on_epoll),
         ON_ENGINE(test_what_an_old_process_has_sent_arrives_though_it_ended_without_reading, on_epoll),
+        ON_ENGINE(test_a_backlog_that_was_changed_applies_to_what_is_inherited, on_epoll),
         ON_ENGINE(test_a_variable_alone_is_no_upgrade, on_epoll),
         cmocka_unit_test(test_the_old_process_hears_how_it_went),
         cmocka_unit_test(test_a_process_that_has_ended_hears_nothing),
