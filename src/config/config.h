@@ -44,8 +44,6 @@ int uvhttp__config_check_size(const uvhttp_server_config_t *config, char *messag
 
 /* --- where values come from (config_origin.c) --- */
 
-/* Copies what a server that runs applies of a changed configuration, and where it comes from. */
-void uvhttp__config_adopt(uvhttp_server_config_t *config, const uvhttp_server_config_t *changed);
 /* The index-th field of *config has been set, from anything but a file. */
 void uvhttp__config_set_origin(uvhttp_server_config_t *config, size_t index, uvhttp_config_source_t source);
 /* ... from this line of this file. */

@@ -64,20 +64,6 @@ void uvhttp__config_set_origin_line(uvhttp_server_config_t *config, size_t index
     set_origin(config, index, UVHTTP_CONFIG_FROM_FILE, line);
 }
 
-/* Both have the library's own size. */
-void uvhttp__config_adopt(uvhttp_server_config_t *config, const uvhttp_server_config_t *changed) {
-    if (changed->origins.file[0] && strcmp(config->origins.file, changed->origins.file) != 0)
-        change_file(&config->origins, changed->origins.file);
-    for (size_t i = 0; i < UVHTTP__CONFIG_FIELDS_MAX; i++) {
-        const char *group;
-        size_t size;
-        if (!uvhttp__config_name(changed, i, &group) || !uvhttp__config_is_live(i)) continue;
-        char *own = (char *)(uintptr_t)uvhttp__config_bytes(config, i, &size);
-        memcpy(own, uvhttp__config_bytes(changed, i, &size), size);
-        config->origins.fields[i] = changed->origins.fields[i];
-    }
-}
-
 static bool is_initial(const uvhttp_server_config_t *config, const uvhttp_server_config_t *initial, size_t index) {
     size_t size;
     const void *value = uvhttp__config_bytes(config, index, &size);

@@ -71,16 +71,14 @@ static void get_config(uvhttp_request_t *req, uvhttp_response_t *res, void *user
     (void)req;
     const uvhttp__admin_t *admin = user;
     const char *reason = NULL, *engine = uvhttp__server_engine(admin->server, &reason);
-    uvhttp_server_config_t config;
     uvhttp__writer_t json = {0};
-    uvhttp__reload_config(admin->server, &config);
     uvhttp__write_text(&json, "{");
     uvhttp__write_member(&json, "version", uvhttp_version());
     uvhttp__write_member(&json, "engine", engine);
     uvhttp__write_member(&json, "engine_reason", reason);
     uvhttp__write_member(&json, "build_info", uvhttp_build_info());
     uvhttp__write_text(&json, ",\"settings\":[");
-    uvhttp_server_config_explain(&config, add_setting, &json);
+    uvhttp_server_config_explain(&admin->server->service.config, add_setting, &json);
     uvhttp__write_text(&json, "]}\n");
     respond_and_free(res, 200, &json);
 }

@@ -3,7 +3,6 @@ import contextlib
 import json
 import os
 import re
-import signal
 import socket
 import stat
 import subprocess
@@ -241,18 +240,6 @@ def test_event_streams_are_limited(start):
 
 
 # --- who may do what ---
-
-
-def test_config_shows_what_a_reload_has_applied(start, tmp_path):
-    file = tmp_path / "server.yaml"
-    file.write_text("backlog: 77\nlog_format: text\n")
-    admin = start("performance_test", "--config", file)
-    setting = lambda name: next(one for one in admin.get("/config")["settings"] if one["name"] == name)
-    file.write_text("# a line more\nbacklog: 78\nlog_format: json\n")
-    admin.server.signal(signal.SIGHUP)
-    poll(lambda: setting("log_format")["value"] == "json")
-    assert setting("log_format")["origin"] == f"{file}:3"
-    assert setting("backlog")["value"] == "77", "that needs a restart"
 
 
 def test_the_public_address_has_none_of_it(start):
