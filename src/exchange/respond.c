@@ -145,6 +145,7 @@ static uvhttp__exchange_t *replace(uvhttp__exchange_t *old, int code) {
     made->cursor = (uvhttp__middleware_cursor_t){.route = old->cursor.route, .next = UINT32_MAX};
     made->start_ns = old->start_ns;
     made->start_iteration = old->start_iteration;
+    old->failure = (int16_t)code;
     detach(old, code);
     return made;
 }
