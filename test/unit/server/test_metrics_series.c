@@ -1,6 +1,7 @@
 #include <uvhttp/metrics.h>
 
 #include "obs/series.h"
+#include "server/server.h"
 #include "support/failing_allocator.h"
 #include "support/http_server.h"
 
@@ -333,6 +334,23 @@ static void test_snapshots_may_be_made_while_requests_are_counted(void **state) 
     serving_leave(serving, fd);
 }
 
+/* A request may end between the reading of its series and that of the examples. */
+static void test_an_example_of_a_series_that_is_not_shown_is_of_no_other(void **state) {
+    serving_t *serving = *state;
+    begin(serving);
+    client_read_last(client_ask(serving, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"), 200);
+    serving_stop(serving);
+    const uvhttp__http_loop_t *loop = serving->server->tcp_server->loops[0].user;
+    const uvhttp__series_t *empty = uvhttp__series_find(loop->metrics, (uvhttp__series_key_t){.attributes = 1});
+    uvhttp__exemplar_put(loop->metrics, empty, &(uvhttp__trace_id_t){{1, 2}, 3}, 1);
+    uvhttp_metrics_snapshot_t *snapshot = uvhttp_metrics_take(serving->server);
+    assert_int_equal(snapshot->series_count, 1);
+    char *text = uvhttp_metrics_text(snapshot, UVHTTP_METRICS_OPENMETRICS, NULL);
+    assert_null(strstr(text, "trace_id"));
+    uvhttp_metrics_text_free(text);
+    uvhttp_metrics_free(snapshot);
+}
+
 /* --- memory --- */
 
 static void take_and_write(void *user) {
@@ -354,13 +372,13 @@ static void test_a_snapshot_without_memory_is_none(void **state) {
 int main(void) {
     test_allocator_install();
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
-    return RUN_ON_EACH(test_requests_are_counted_by_route_method_and_status,
-                       test_a_client_that_goes_is_counted_with_the_reason,
-                       test_a_response_that_is_late_is_counted_for_its_route_with_its_duration,
-                       test_pipelined_requests_are_counted_one_by_one_over_all_loops,
-                       test_requests_beyond_the_maximum_of_series_are_counted_together,
-                       test_without_metrics_there_are_counters_and_no_series, test_elements_beyond_the_last_are_null,
-                       test_a_server_that_has_not_run_has_a_snapshot, test_the_process_is_described,
-                       test_the_process_starts_at_one_time, test_snapshots_may_be_made_while_requests_are_counted,
-                       test_a_snapshot_without_memory_is_none);
+    return RUN_ON_EACH(
+        test_requests_are_counted_by_route_method_and_status, test_a_client_that_goes_is_counted_with_the_reason,
+        test_a_response_that_is_late_is_counted_for_its_route_with_its_duration,
+        test_pipelined_requests_are_counted_one_by_one_over_all_loops,
+        test_requests_beyond_the_maximum_of_series_are_counted_together,
+        test_without_metrics_there_are_counters_and_no_series, test_elements_beyond_the_last_are_null,
+        test_a_server_that_has_not_run_has_a_snapshot, test_the_process_is_described,
+        test_the_process_starts_at_one_time, test_snapshots_may_be_made_while_requests_are_counted,
+        test_an_example_of_a_series_that_is_not_shown_is_of_no_other, test_a_snapshot_without_memory_is_none);
 }
