@@ -8,6 +8,7 @@
 #include <uvhttp/security_headers.h>
 
 #include "base/str.h"
+#include "obs/log_settings.h"
 #include "server/admin_internal.h"
 
 #define OWN_FIELD "X-Uvhttp-Admin"
@@ -70,6 +71,7 @@ static void add_setting(const uvhttp_config_setting_t *setting, void *user) {
 static void get_config(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req;
     const uvhttp__admin_t *admin = user;
+    uvhttp_server_config_t config;
     const char *reason = NULL, *engine = uvhttp__server_engine(admin->server, &reason);
     uvhttp__writer_t json = {0};
     uvhttp__write_text(&json, "{");
@@ -78,7 +80,8 @@ static void get_config(uvhttp_request_t *req, uvhttp_response_t *res, void *user
     uvhttp__write_member(&json, "engine_reason", reason);
     uvhttp__write_member(&json, "build_info", uvhttp_build_info());
     uvhttp__write_text(&json, ",\"settings\":[");
-    uvhttp_server_config_explain(&admin->server->service.config, add_setting, &json);
+    uvhttp__reload_read_config(admin->server, &config);
+    uvhttp_server_config_explain(&config, add_setting, &json);
     uvhttp__write_text(&json, "]}\n");
     respond_and_free(res, 200, &json);
 }
@@ -127,7 +130,7 @@ static void put_log_level(uvhttp_request_t *req, uvhttp_response_t *res, void *u
         refuse(res, 400, "expected {\"level\": \"debug\"}, or info, warn, error or none");
         return;
     }
-    (void)uvhttp_log_set_level(level);
+    uvhttp__log_apply_level(level);
     respond_level(res);
 }
 
