@@ -185,8 +185,9 @@ static void drop(uvhttp__http2_carrier_t *carrier, uvhttp__http2_error_t error) 
     uvhttp__http2_release(&connection->core, stream);
 }
 
-/* The same of one that was counted. */
+/* The same of one that was counted, and has no route yet. */
 static void drop_request(uvhttp__http2_carrier_t *carrier) {
+    carrier->exchange.cursor = (uvhttp__middleware_cursor_t){.chain = NULL};
     uvhttp__exchange_measure_abort(&carrier->exchange, UVHTTP_E_NOMEM);
     drop(carrier, UVHTTP__HTTP2_REFUSED_STREAM);
 }
