@@ -118,7 +118,8 @@ static void test_requests_survive_any_failed_allocation(void **state) {
     assert_true(count > 20);
 }
 
-static void post_once(uint16_t port, size_t failing) {
+/* Returns whether it was reset with REFUSED_STREAM. */
+static bool post_once(uint16_t port, size_t failing) {
     static h2_out_t out;
     static h2_frame_t frame;
     int fd = client_connect(port);
@@ -132,6 +133,7 @@ static void post_once(uint16_t port, size_t failing) {
         continue;
     test_allocator_fail_at(0);
     close(fd);
+    return frame.type == H2_RST_STREAM && h2_get32(frame.payload) == 7;
 }
 
 /* Also one that has not come as far as its route. Its exchange is new: what is not set in it is no address. */
@@ -143,8 +145,9 @@ static void test_a_request_without_memory_is_measured(void **state) {
         add_routes(serving->server);
         serving_start(serving);
         client_read_last(client_ask(serving, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"), 404);
-        post_once(serving->port, failing);
+        bool refused = post_once(serving->port, failing);
         serving_stop(serving);
+        assert_int_equal(uvhttp_server_counter(serving->server, "http2_streams_refused"), refused);
         uvhttp_metrics_snapshot_t *snapshot = uvhttp_metrics_take(serving->server);
         assert_int_equal(snapshot->active_requests, 0);
         for (uint32_t i = 0; i < snapshot->series_count; i++) {
