@@ -136,15 +136,25 @@ static void put_log_level(uvhttp_request_t *req, uvhttp_response_t *res, void *u
 
 /* --- protection --- */
 
+static bool field_is(const uvhttp_request_t *req, const char *name, const char *value) {
+    return uvhttp_str_equal(uvhttp_request_header(req, name), value);
+}
+
+/* What a page of another site has sent, or makes a browser show within itself. A link that a person follows is not. */
+static bool is_foreign(const uvhttp_request_t *req, bool reads) {
+    if (!uvhttp_request_header(req, "Sec-Fetch-Site").data || field_is(req, "Sec-Fetch-Site", "same-origin") ||
+        field_is(req, "Sec-Fetch-Site", "none"))
+        return false;
+    return !reads || !field_is(req, "Sec-Fetch-Mode", "navigate") || !field_is(req, "Sec-Fetch-Dest", "document");
+}
+
 /* A page of another site can make a browser send a form, but neither JSON nor a field of its own without asking first,
- * which is never granted here. */
+ * which is never granted here. It cannot read what a GET returns, but it could hold all of the event streams. */
 static uvhttp_flow_t refuse_foreign_pages(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     uvhttp_method_t method = uvhttp_request_method(req);
-    if (method == UVHTTP_GET || method == UVHTTP_HEAD) return UVHTTP_NEXT;
-    uvhttp_str_t site = uvhttp_request_header(req, "Sec-Fetch-Site");
-    bool foreign = site.data && !uvhttp_str_equal(site, "same-origin") && !uvhttp_str_equal(site, "none");
-    bool own = uvhttp_request_header(req, OWN_FIELD).data ||
+    bool reads = method == UVHTTP_GET || method == UVHTTP_HEAD, foreign = is_foreign(req, reads);
+    bool own = reads || uvhttp_request_header(req, OWN_FIELD).data ||
                uvhttp_media_type_is(uvhttp_request_header(req, "Content-Type"), "application/json");
     if (own && !foreign) return UVHTTP_NEXT;
     refuse(res, 403,

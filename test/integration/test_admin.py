@@ -281,6 +281,19 @@ def test_a_page_of_another_site_changes_nothing(start):
     assert admin.get("/ready")["ready"] is True and admin.get("/log-level") == {"level": "warn"}
 
 
+def test_a_page_of_another_site_holds_no_stream_and_asks_no_loop(start):
+    """It cannot read the response of its GET, but the response could be kept open. A person may follow a link."""
+    admin = start()
+    foreign = {"Sec-Fetch-Site": "cross-site"}
+    for kind in {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "empty"}, {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}, {}:
+        for path in "/events", "/connections", "/metrics":
+            assert admin.http.get(path, headers={**foreign, **kind}).status_code == 403, (path, kind)
+    link = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    for headers in {**foreign, **link}, {**link, "Sec-Fetch-Site": "none"}, {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}:
+        assert admin.http.get("/metrics", headers=headers).status_code == 200, headers
+    assert admin.http.post("/drain", headers={**JSON, **foreign, **link}).status_code == 403
+
+
 def test_a_loopback_listener_refuses_other_hosts(start):
     admin = start()
     for path in "/", "/config", "/health", "/events":
