@@ -15,7 +15,7 @@ struct uv_loop_s;
 /** Log and statistics settings of a deployment. */
 typedef struct uvhttp_performance_config {
     bool performance_mode;        /**< true: log_level is at least WARN. Default false */
-    uvhttp_log_level_t log_level; /**< threshold to set at start. Default: the current threshold */
+    uvhttp_log_level_t log_level; /**< threshold to set at start. Default: that of the program (log.h) */
     bool enable_statistics;       /**< response-time histogram. Default true. Counters are always kept */
 } uvhttp_performance_config_t;
 
@@ -205,7 +205,7 @@ typedef struct uvhttp_server_config {
                                                   "" (default): none. No function returns it */
 
     uvhttp_config_origins_t origins; /**< where the fields were set */
-    uvhttp_log_format_t log_format;  /**< format of log lines to set at start. Default: the current format */
+    uvhttp_log_format_t log_format;  /**< format of log lines to set at start. Default: that of the program */
     uint32_t drain_grace_ms; /**< ms from a stop to the start of the drain. Meanwhile the server serves as before but is
                                 not ready (uvhttp_server_ready), so that load balancers stop sending requests to it.
                                 0..86,400,000; default 0 */

@@ -13,6 +13,7 @@
 #include "config/config.h"
 #include "io/io.h"
 #include "message/message.h"
+#include "obs/log_settings.h"
 
 /* POWER is a U32 that is a power of two. WORD is an enumeration: `min` is the number of the first of its words. */
 /* ... A RATIO is a double of 0..1; its number is in millionths. */
@@ -267,8 +268,8 @@ void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_siz
         store(&defaults, &fields[i], fields[i].initial);
         if (fields[i].initial_text) store_text(&defaults, &fields[i], fields[i].initial_text);
     }
-    defaults.performance.log_level = uvhttp_log_get_level();
-    defaults.log_format = uvhttp_log_get_format();
+    defaults.performance.log_level = uvhttp__log_level_default();
+    defaults.log_format = uvhttp__log_format_default();
     defaults.struct_size = (uint32_t)struct_size;
     memcpy(config, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
 }
@@ -486,6 +487,15 @@ const char *uvhttp__config_frozen(const uvhttp_server_config_t *config, const uv
     if (index >= FIELD_COUNT) return NULL;
     const field_t *field = &fields[index];
     return field->live || !has(changed, field) || is_same(config, changed, field) ? NULL : field->name;
+}
+
+void uvhttp__config_take_live(uvhttp_server_config_t *config, const uvhttp_server_config_t *changed) {
+    for (size_t i = 0; i < FIELD_COUNT; i++) {
+        const field_t *field = &fields[i];
+        if (!field->live || !has(changed, field) || !has(config, field)) continue;
+        memcpy((char *)config + field->offset, (const char *)changed + field->offset, size_of(field));
+        uvhttp__config_copy_origin(config, changed, i);
+    }
 }
 
 static void show(const uvhttp_server_config_t *config, const field_t *field, char shown[UVHTTP__CONFIG_SHOWN_SIZE]) {

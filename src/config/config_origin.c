@@ -64,6 +64,12 @@ void uvhttp__config_set_origin_line(uvhttp_server_config_t *config, size_t index
     set_origin(config, index, UVHTTP_CONFIG_FROM_FILE, line);
 }
 
+void uvhttp__config_copy_origin(uvhttp_server_config_t *config, const uvhttp_server_config_t *from, size_t index) {
+    if (!has_origins(config) || !has_origins(from)) return;
+    config->origins.fields[index] = from->origins.fields[index];
+    if (strcmp(config->origins.file, from->origins.file) != 0) config->origins.fields[index].line = 0;
+}
+
 static bool is_initial(const uvhttp_server_config_t *config, const uvhttp_server_config_t *initial, size_t index) {
     size_t size;
     const void *value = uvhttp__config_bytes(config, index, &size);

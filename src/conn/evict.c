@@ -69,6 +69,11 @@ static bool waits_for_client(const uvhttp__conn_t *conn) {
     return !(conn->flags & busy) && ops->is_idle && ops->is_idle(conn);
 }
 
+bool uvhttp__conn_is_served(const uvhttp__conn_t *conn) {
+    if (conn->flags & (UVHTTP__CONN_LINGERING | UVHTTP__CONN_CLOSED)) return false;
+    return uvhttp__stream_out_size(&conn->stream) > 0 || !waits_for_client(conn);
+}
+
 static bool receives_response(const uvhttp__conn_t *conn) {
     return uvhttp__stream_acknowledged(&conn->stream).held > 0;
 }

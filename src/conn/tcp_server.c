@@ -115,7 +115,7 @@ static void cut_off(uvhttp__tcp_loop_t *loop) {
     uvhttp__list_t *node, *after;
     UVHTTP__LIST_FOREACH_SAFE(node, after, &loop->conns) {
         uvhttp__conn_t *conn = UVHTTP__CONTAINER_OF(node, uvhttp__conn_t, link);
-        if (!(conn->flags & UVHTTP__CONN_LINGERING)) count++;
+        if (uvhttp__conn_is_served(conn)) count++;
         uvhttp__conn_close(conn, UVHTTP_E_TIMEOUT);
     }
     if (count > 0) {

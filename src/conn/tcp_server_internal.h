@@ -62,6 +62,8 @@ void uvhttp__conn_output_acknowledged(uvhttp__conn_t *conn);
  * again: that was asked for before, and may be under way. */
 void uvhttp__tcp_loop_make_place(uvhttp__tcp_loop_t *loop, bool again);
 void uvhttp__tcp_loop_on_evict_post(uvhttp__post_t *post);
+/* Whether its end would cut off a request, a response, or an upgraded connection. */
+bool uvhttp__conn_is_served(const uvhttp__conn_t *conn);
 /* From now on no connection is evicted; all are in loop->conns. */
 void uvhttp__tcp_loop_idle_drain(uvhttp__tcp_loop_t *loop);
 

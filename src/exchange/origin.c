@@ -98,9 +98,15 @@ static void read_times(const uvhttp_request_t *req, uint64_t *start_ns, uint64_t
     *now_ns = uvhttp__clock_ns();
 }
 
+static int read_refused(const uvhttp_request_t *req) {
+    const uvhttp__exchange_t *exchange = exchange_of_request(req);
+    return exchange->begun || exchange->responded ? UVHTTP_OK : exchange->failure;
+}
+
 const uvhttp__request_ops_t uvhttp__exchange_request_ops = {.peer = write_peer,
                                                             .client = read_client,
                                                             .tls = read_tls,
                                                             .counters = counters_of,
                                                             .time_ns = read_time_ns,
-                                                            .times = read_times};
+                                                            .times = read_times,
+                                                            .refused = read_refused};

@@ -141,8 +141,11 @@ void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status) {
 static uvhttp__exchange_t *replace(uvhttp__exchange_t *old, int code) {
     uvhttp__exchange_t *made = old->protocol->replace(old);
     if (!made) return NULL;
-    made->cursor =
-        (uvhttp__middleware_cursor_t){.next = UINT32_MAX}; /* the hooks of the abandoned one describe the request */
+    /* It is measured in place of the abandoned one, whose hooks describe the request. */
+    made->cursor = (uvhttp__middleware_cursor_t){.route = old->cursor.route, .next = UINT32_MAX};
+    made->start_ns = old->start_ns;
+    made->start_iteration = old->start_iteration;
+    old->failure = (int16_t)code;
     detach(old, code);
     return made;
 }

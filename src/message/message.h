@@ -68,6 +68,9 @@ typedef struct uvhttp__request_ops {
     uint64_t (*time_ns)(const uvhttp_request_t *req);
     /* CLOCK_MONOTONIC when the head was seen whole, and now. */
     void (*times)(const uvhttp_request_t *req, uint64_t *begin_ns, uint64_t *now_ns);
+    /* For hooks on the loop's thread: the code by which the server has sent a response of its own in place of this one,
+     * which is another thread's; 0: it has not. May be NULL. */
+    int (*refused)(const uvhttp_request_t *req);
 } uvhttp__request_ops_t;
 
 typedef struct uvhttp__query_param {

@@ -66,18 +66,26 @@ static uvhttp__entry_ring_t *find_ring(uvhttp__access_log_t *log) {
 
 /* --- requests --- */
 
+/* What the client has got: the response, one of the server in its place, or none. */
+static void describe_end(uvhttp_response_t *res, int status, uvhttp__entry_t *entry) {
+    const uvhttp_request_t *req = uvhttp_response_request(res);
+    int code = req->ops->refused ? req->ops->refused(req) : UVHTTP_OK;
+    bool begun = code == UVHTTP_OK && uvhttp__response_is(res, UVHTTP__RESPONSE_COMPLETE | UVHTTP__RESPONSE_BEGUN);
+    int instead = code != UVHTTP_OK ? uvhttp_error_http_status(code) : STATUS_GONE;
+    entry->status = (uint16_t)(begun ? res->status : instead);
+    entry->bytes = begun ? res->sent_size : 0;
+    entry->aborted = status != UVHTTP_OK && code == UVHTTP_OK;
+}
+
 static void fill_source(const uvhttp__access_log_t *log, uvhttp_response_t *res, int status,
                         uvhttp__entry_source_t *source) {
     uvhttp_request_t *req = uvhttp_response_request(res);
     uvhttp__entry_t *entry = &source->entry;
     uint64_t now_ns;
-    bool begun = uvhttp__response_is(res, UVHTTP__RESPONSE_COMPLETE | UVHTTP__RESPONSE_BEGUN);
     entry->client = uvhttp__request_client(req)->address;
     req->ops->times(req, &entry->start_ns, &now_ns);
     entry->duration_ns = now_ns - entry->start_ns;
-    entry->status = begun ? res->status : STATUS_GONE;
-    entry->bytes = begun ? res->sent_size : 0;
-    entry->aborted = status != UVHTTP_OK;
+    describe_end(res, status, entry);
     entry->version = (uint8_t)uvhttp_request_http_version(req);
     uvhttp_str_t *fields = source->fields;
     if (uvhttp_request_method_text(req).size > 0) fields[UVHTTP__ENTRY_METHOD] = uvhttp_request_method_text(req);

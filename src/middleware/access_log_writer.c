@@ -258,6 +258,7 @@ static void write_last(writer_t *writer) {
 static void *run(void *arg) {
     writer_t *writer = arg;
     uvhttp__access_log_t *log = writer->log;
+    if (atomic_exchange(&log->reopen_wanted, false)) reopen(writer); /* before there was any entry */
     while (!atomic_load(&log->stopping)) {
         wait_ms(log, log->flush_ms);
         reopen_if_wanted(writer);

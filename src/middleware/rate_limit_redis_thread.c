@@ -25,7 +25,8 @@
 #define MS UINT64_C(1000000)
 
 /* The bucket of rate_limit.h. Times are sixteenths of a microsecond since 9 October 2025: whole numbers that a double
- * holds exactly until 2043. The clock is Redis' own, so that machines need not agree. */
+ * holds exactly until 2043. The clock is Redis' own, so that machines need not agree. It can be set back: a bucket that
+ * would be full later than an empty one is an empty one. */
 static const char script[] =
     "local t = redis.call('TIME')\n"
     "local now = ((tonumber(t[1]) - 1760000000) * 1000000 + tonumber(t[2])) * 16\n"
@@ -33,10 +34,14 @@ static const char script[] =
     "local capacity = interval * burst\n"
     "local used = (tonumber(redis.call('GET', KEYS[1]) or now) or now) - now\n"
     "if used < 0 then used = 0 end\n"
+    "local ahead = used > capacity\n"
+    "if ahead then used = capacity end\n"
     "local allowed = 0\n"
     "if used + interval <= capacity then\n"
     "  allowed = 1\n"
     "  used = used + interval\n"
+    "end\n"
+    "if allowed == 1 or ahead then\n"
     "  redis.call('SET', KEYS[1], string.format('%.0f', now + used), 'PX', math.ceil(used / 16000) + 1)\n"
     "end\n"
     "local remaining = 0\n"

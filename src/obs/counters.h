@@ -18,8 +18,6 @@
     X(connections_closed, TOTAL, connections_closed, "", "Connections closed")                                         \
     X(connections_limit, GAUGE, connections_limit, "",                                                                 \
       "Connections at once at most: max_connections, or what the descriptors allow, now")                              \
-    X(connections_refused_limit, TOTAL, connections_refused, "reason=\"limit\"",                                       \
-      "Connections closed at once because a limit of connections was reached")                                         \
     X(connections_refused_address, TOTAL, connections_refused, "reason=\"address\"",                                   \
       "Connections reset at once because their address had connections_per_address_max")                               \
     X(connections_evicted, TOTAL, connections_evicted, "",                                                             \
@@ -29,8 +27,6 @@
     X(requests, TOTAL, requests, "", "Requests whose head was received completely")                                    \
     X(requests_faulty_head, TOTAL, requests_faulty_head, "",                                                           \
       "Requests whose head was refused: malformed, too large or too slow")                                             \
-    X(requests_pipelined, TOTAL, requests_pipelined, "",                                                               \
-      "Requests that were received before the response to the one before was made")                                    \
     X(responses_1xx, TOTAL, responses, "class=\"1xx\"", "Responses with status 100-199")                               \
     X(responses_2xx, TOTAL, responses, "class=\"2xx\"", "Responses with status 200-299")                               \
     X(responses_3xx, TOTAL, responses, "class=\"3xx\"", "Responses with status 300-399")                               \
@@ -190,8 +186,6 @@
 
 /* F(family, help): those of several counters. */
 #define UVHTTP__COUNTER_FAMILIES(F)                                                                                    \
-    F(connections_refused,                                                                                             \
-      "Connections closed at once, by reason: a limit of connections, or connections_per_address_max")                 \
     F(responses, "Responses by class of status")                                                                       \
     F(connection_timeouts, "Connections closed because they took too long, by phase")                                  \
     F(slow_clients, "Connections closed because they sent or received below the minimum rate")                         \

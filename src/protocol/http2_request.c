@@ -185,9 +185,11 @@ static void drop(uvhttp__http2_carrier_t *carrier, uvhttp__http2_error_t error) 
     uvhttp__http2_release(&connection->core, stream);
 }
 
-/* The same of one that was counted. */
+/* The same of one that was counted, and has no route yet. */
 static void drop_request(uvhttp__http2_carrier_t *carrier) {
+    carrier->exchange.cursor = (uvhttp__middleware_cursor_t){.chain = NULL};
     uvhttp__exchange_measure_abort(&carrier->exchange, UVHTTP_E_NOMEM);
+    carrier->connection->of_loop->counters.streams_refused++;
     drop(carrier, UVHTTP__HTTP2_REFUSED_STREAM);
 }
 
@@ -290,6 +292,7 @@ static ALWAYS_INLINE int on_headers(uvhttp__http2_connection_t *connection, cons
     uvhttp__http2_loop_t *of_loop = connection->of_loop;
     uvhttp__http2_carrier_t *carrier = uvhttp__http2_carrier_new(connection, event->stream);
     if (UNLIKELY(!carrier)) {
+        of_loop->counters.streams_refused++;
         uvhttp__http2_reset(&connection->core, event->stream, UVHTTP__HTTP2_REFUSED_STREAM);
         uvhttp__http2_release(&connection->core, event->stream);
         return skip_block(connection, event->data);

@@ -92,13 +92,18 @@ static void add_times(uvhttp__writer_t *json, const snapshot_t *before, const sn
 
 /* --- counters --- */
 
-/* The metrics of a library stand in the same order in each snapshot. */
-static uint64_t counter_of(const snapshot_t *snapshot, const char *name) {
+/* By its name: what is not known is in no snapshot, so that the others move up. */
+static const uvhttp_metric_t *find(const snapshot_t *snapshot, const char *name) {
     for (uint32_t i = 0; i < snapshot->metric_count; i++) {
         const uvhttp_metric_t *metric = uvhttp_metrics_metric(snapshot, i);
-        if (strcmp(metric->name, name) == 0) return metric->value;
+        if (strcmp(metric->name, name) == 0) return metric;
     }
-    return 0;
+    return NULL;
+}
+
+static uint64_t counter_of(const snapshot_t *snapshot, const char *name) {
+    const uvhttp_metric_t *metric = find(snapshot, name);
+    return metric ? metric->value : 0;
 }
 
 static double rate_of(const snapshot_t *before, const snapshot_t *now, const char *name) {
@@ -109,8 +114,10 @@ static double rate_of(const snapshot_t *before, const snapshot_t *now, const cha
 static double rate_of_all(const snapshot_t *before, const snapshot_t *now, const char *prefix) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < now->metric_count; i++) {
-        const uvhttp_metric_t *metric = uvhttp_metrics_metric(now, i), *old = uvhttp_metrics_metric(before, i);
-        if (old && strncmp(metric->name, prefix, strlen(prefix)) == 0) sum += growth(old->value, metric->value);
+        const uvhttp_metric_t *metric = uvhttp_metrics_metric(now, i);
+        if (strncmp(metric->name, prefix, strlen(prefix)) != 0) continue;
+        const uvhttp_metric_t *old = find(before, metric->name);
+        if (old) sum += growth(old->value, metric->value);
     }
     return (double)sum / seconds_between(before, now);
 }

@@ -8,6 +8,7 @@
 #include <uvhttp/security_headers.h>
 
 #include "base/str.h"
+#include "obs/log_settings.h"
 #include "server/admin_internal.h"
 
 #define OWN_FIELD "X-Uvhttp-Admin"
@@ -70,6 +71,7 @@ static void add_setting(const uvhttp_config_setting_t *setting, void *user) {
 static void get_config(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req;
     const uvhttp__admin_t *admin = user;
+    uvhttp_server_config_t config;
     const char *reason = NULL, *engine = uvhttp__server_engine(admin->server, &reason);
     uvhttp__writer_t json = {0};
     uvhttp__write_text(&json, "{");
@@ -78,7 +80,8 @@ static void get_config(uvhttp_request_t *req, uvhttp_response_t *res, void *user
     uvhttp__write_member(&json, "engine_reason", reason);
     uvhttp__write_member(&json, "build_info", uvhttp_build_info());
     uvhttp__write_text(&json, ",\"settings\":[");
-    uvhttp_server_config_explain(&admin->server->service.config, add_setting, &json);
+    uvhttp__reload_read_config(admin->server, &config);
+    uvhttp_server_config_explain(&config, add_setting, &json);
     uvhttp__write_text(&json, "]}\n");
     respond_and_free(res, 200, &json);
 }
@@ -127,21 +130,31 @@ static void put_log_level(uvhttp_request_t *req, uvhttp_response_t *res, void *u
         refuse(res, 400, "expected {\"level\": \"debug\"}, or info, warn, error or none");
         return;
     }
-    (void)uvhttp_log_set_level(level);
+    uvhttp__log_apply_level(level);
     respond_level(res);
 }
 
 /* --- protection --- */
 
+static bool field_is(const uvhttp_request_t *req, const char *name, const char *value) {
+    return uvhttp_str_equal(uvhttp_request_header(req, name), value);
+}
+
+/* What a page of another site has sent, or makes a browser show within itself. A link that a person follows is not. */
+static bool is_foreign(const uvhttp_request_t *req, bool reads) {
+    if (!uvhttp_request_header(req, "Sec-Fetch-Site").data || field_is(req, "Sec-Fetch-Site", "same-origin") ||
+        field_is(req, "Sec-Fetch-Site", "none"))
+        return false;
+    return !reads || !field_is(req, "Sec-Fetch-Mode", "navigate") || !field_is(req, "Sec-Fetch-Dest", "document");
+}
+
 /* A page of another site can make a browser send a form, but neither JSON nor a field of its own without asking first,
- * which is never granted here. */
+ * which is never granted here. It cannot read what a GET returns, but it could hold all of the event streams. */
 static uvhttp_flow_t refuse_foreign_pages(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     uvhttp_method_t method = uvhttp_request_method(req);
-    if (method == UVHTTP_GET || method == UVHTTP_HEAD) return UVHTTP_NEXT;
-    uvhttp_str_t site = uvhttp_request_header(req, "Sec-Fetch-Site");
-    bool foreign = site.data && !uvhttp_str_equal(site, "same-origin") && !uvhttp_str_equal(site, "none");
-    bool own = uvhttp_request_header(req, OWN_FIELD).data ||
+    bool reads = method == UVHTTP_GET || method == UVHTTP_HEAD, foreign = is_foreign(req, reads);
+    bool own = reads || uvhttp_request_header(req, OWN_FIELD).data ||
                uvhttp_media_type_is(uvhttp_request_header(req, "Content-Type"), "application/json");
     if (own && !foreign) return UVHTTP_NEXT;
     refuse(res, 403,

@@ -1,6 +1,7 @@
 /* Owns: memory, CPU time and descriptors of the process, as the system shows them. Any thread. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -57,17 +58,28 @@ static uint64_t stat_field(const char *text, int number) {
     return at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
-static void read_stat(uvhttp_metrics_process_t *process, uint64_t now_unix_ns) {
+/* The boot in Unix time. It is the same in every reading, although the two clocks cannot be read at one moment, until
+ * the system's time is set: readers take another start of the process for a restart. */
+static uint64_t boot_unix_ns(void) {
+    static _Atomic uint64_t known;
+    uint64_t boot_ns = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_BOOTTIME);
+    uint64_t before_ns = atomic_load_explicit(&known, memory_order_relaxed);
+    uint64_t distance_ns = boot_ns > before_ns ? boot_ns - before_ns : before_ns - boot_ns;
+    if (distance_ns < NS) return before_ns;
+    atomic_store_explicit(&known, boot_ns, memory_order_relaxed);
+    return boot_ns;
+}
+
+static void read_stat(uvhttp_metrics_process_t *process) {
     char text[1024];
     if (!read_file("/proc/self/stat", text, sizeof text)) return;
     process->threads = stat_field(text, 20);
     process->virtual_bytes = stat_field(text, 23);
     process->resident_bytes = stat_field(text, 24) * (uint64_t)sysconf(_SC_PAGESIZE);
-    uint64_t since_boot_ns = stat_field(text, 22) * (NS / (uint64_t)sysconf(_SC_CLK_TCK));
-    process->start_unix_ns = now_unix_ns - (clock_ns(CLOCK_BOOTTIME) - since_boot_ns);
+    process->start_unix_ns = boot_unix_ns() + stat_field(text, 22) * (NS / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
-void uvhttp__metrics_read_process(uvhttp_metrics_process_t *process, uint64_t connections, uint64_t now_unix_ns) {
+void uvhttp__metrics_read_process(uvhttp_metrics_process_t *process, uint64_t connections) {
     struct rusage usage;
     struct rlimit limit;
     *process = (uvhttp_metrics_process_t){.max_descriptors = UINT64_MAX};
@@ -78,5 +90,5 @@ void uvhttp__metrics_read_process(uvhttp_metrics_process_t *process, uint64_t co
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
         process->max_descriptors = limit.rlim_cur;
     process->open_descriptors = count_descriptors(connections);
-    read_stat(process, now_unix_ns);
+    read_stat(process);
 }

@@ -99,7 +99,7 @@ bool uvhttp__metrics_read_rows(const uvhttp_server_t *server, uvhttp__metrics_sn
     uvhttp__metrics_read_counters(server, &sums);
     snapshot->shown.connections = uvhttp__counters_connections(&sums);
     snapshot->shown.active_requests = count_active(snapshot, &sums);
-    uvhttp__metrics_read_process(&snapshot->process, snapshot->shown.connections, snapshot->shown.time_unix_ns);
+    uvhttp__metrics_read_process(&snapshot->process, snapshot->shown.connections);
     snapshot->rows = uvhttp__malloc((OTHERS + UVHTTP__COUNTER_COUNT + CODE_COUNT) * sizeof *snapshot->rows);
     if (!snapshot->rows) return false;
     add_others(snapshot);

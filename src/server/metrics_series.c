@@ -14,7 +14,7 @@ typedef struct source {
     const uvhttp__series_shard_t *shard;
     uint32_t index;
     uvhttp__series_key_t key;
-    uint32_t to; /* index in the snapshot */
+    uint32_t to; /* index in the snapshot; UINT32_MAX: it has counted nothing, and is not there */
 } source_t;
 
 typedef struct sources {
@@ -121,6 +121,7 @@ static bool is_same(uvhttp__series_key_t a, uvhttp__series_key_t b) {
 static void sum(sources_t *sources, uvhttp__metrics_snapshot_t *snapshot) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < sources->count;) {
+        uint32_t first = i;
         uvhttp__metrics_series_t *series = &snapshot->series[count];
         memset(series, 0, sizeof *series);
         series->key = sources->items[i].key;
@@ -130,7 +131,10 @@ static void sum(sources_t *sources, uvhttp__metrics_snapshot_t *snapshot) {
             add_series(series, &sources->items[i].shard->series[sources->items[i].index]);
         }
         for (unsigned j = 0; j < UVHTTP__DURATION_COUNTS; j++) series->shown.count += series->durations[j];
-        if (series->shown.count > 0) count++;
+        if (series->shown.count > 0)
+            count++;
+        else
+            while (first < i) sources->items[first++].to = UINT32_MAX;
     }
     snapshot->shown.series_count = count;
 }
@@ -151,7 +155,7 @@ static void add_exemplars(const sources_t *sources, const uvhttp__series_shard_t
         source_t wanted = {.shard = shard, .index = exemplar->view.series};
         const source_t *found =
             bsearch(&wanted, sources->items, sources->count, sizeof *sources->items, compare_places);
-        if (!found || found->to >= snapshot->shown.series_count) continue;
+        if (!found || found->to == UINT32_MAX) continue;
         uvhttp__metrics_series_t *series = &snapshot->series[found->to];
         exemplar->next = series->exemplars;
         series->exemplars = exemplar;

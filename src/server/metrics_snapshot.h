@@ -53,7 +53,7 @@ bool uvhttp__metrics_read_series(const uvhttp_server_t *server, uvhttp__metrics_
 /* Fills the rows: gauges, process, counters, refusals; the series have been read. Returns false if out of memory
  * (metrics_rows.c). */
 bool uvhttp__metrics_read_rows(const uvhttp_server_t *server, uvhttp__metrics_snapshot_t *snapshot);
-void uvhttp__metrics_read_process(uvhttp_metrics_process_t *process, uint64_t connections, uint64_t now_unix_ns);
+void uvhttp__metrics_read_process(uvhttp_metrics_process_t *process, uint64_t connections);
 
 void uvhttp__metrics_write_text(uvhttp__writer_t *writer, const uvhttp__metrics_snapshot_t *snapshot, bool openmetrics);
 void uvhttp__metrics_write_json(uvhttp__writer_t *writer, const uvhttp__metrics_snapshot_t *snapshot);

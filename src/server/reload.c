@@ -38,8 +38,17 @@ static void list_changes(const uvhttp_server_config_t *before, const uvhttp_serv
 
 /* Without memory the next reload lists this one's changes once more. */
 static void remember_applied(uvhttp__reload_t *reload, const uvhttp_server_config_t *config) {
+    pthread_mutex_lock(&reload->lock);
     if (!reload->applied) reload->applied = uvhttp__malloc(sizeof *reload->applied);
     if (reload->applied) *reload->applied = *config;
+    pthread_mutex_unlock(&reload->lock);
+}
+
+void uvhttp__reload_read_config(uvhttp_server_t *server, uvhttp_server_config_t *config) {
+    *config = server->service.config;
+    pthread_mutex_lock(&server->reload.lock);
+    if (server->reload.applied) uvhttp__config_take_live(config, server->reload.applied);
+    pthread_mutex_unlock(&server->reload.lock);
 }
 
 int uvhttp_server_reload(uvhttp_server_t *server, const uvhttp_server_config_t *config, char *message, size_t size) {

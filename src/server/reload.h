@@ -13,9 +13,11 @@ typedef struct uvhttp__reload {
     bool made;                       /* thread is to be joined; of the thread of the first loop */
     bool running;                    /* under lock */
     bool wanted;                     /* under lock: a signal has come */
-    uvhttp_server_config_t *applied; /* by the last reload; NULL: there was none */
+    uvhttp_server_config_t *applied; /* by the last reload, written under lock; NULL: there was none */
 } uvhttp__reload_t;
 
+/* What holds now: the configuration of the start, and the fields that reloads have applied. Any thread. */
+void uvhttp__reload_read_config(uvhttp_server_t *server, uvhttp_server_config_t *config);
 void uvhttp__reload_init(uvhttp__reload_t *reload);
 /* For the thread that runs; the loops have ended. */
 void uvhttp__reload_wait(uvhttp__reload_t *reload);

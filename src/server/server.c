@@ -113,7 +113,7 @@ uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
         UVHTTP_LOG_ERROR("http: configuration: %s", message);
         goto fail;
     }
-    uvhttp__server_apply_log(&server->service.config);
+    uvhttp__server_start_log(&server->service.config);
     set_limits(&server->service);
     uvhttp__coroutine_service_init(&server->service);
     uvhttp__reload_init(&server->reload);

@@ -9,6 +9,7 @@
 #include <uvhttp/log.h>
 
 #include "config/config.h"
+#include "obs/log_settings.h"
 #include "server/server.h"
 
 /* The program may have been compiled with an older, shorter structure: the rest keeps its defaults. */
@@ -31,12 +32,22 @@ int uvhttp__server_copy_config(const uvhttp_server_config_t *given, uvhttp_serve
     return UVHTTP_OK;
 }
 
-void uvhttp__server_apply_log(const uvhttp_server_config_t *config) {
+static uvhttp_log_level_t level_of(const uvhttp_server_config_t *config) {
     uvhttp_log_level_t level = config->performance.log_level;
-    if (config->performance.performance_mode && level < UVHTTP_LOG_LEVEL_WARN) level = UVHTTP_LOG_LEVEL_WARN;
-    if (config->log_format != uvhttp_log_get_format()) (void)uvhttp_log_set_format(config->log_format);
+    return config->performance.performance_mode && level < UVHTTP_LOG_LEVEL_WARN ? UVHTTP_LOG_LEVEL_WARN : level;
+}
+
+void uvhttp__server_start_log(const uvhttp_server_config_t *config) {
+    bool is_default =
+        level_of(config) == uvhttp__log_level_default() && config->log_format == uvhttp__log_format_default();
+    if (!is_default) uvhttp__server_apply_log(config);
+}
+
+void uvhttp__server_apply_log(const uvhttp_server_config_t *config) {
+    uvhttp_log_level_t level = level_of(config);
+    if (config->log_format != uvhttp_log_get_format()) uvhttp__log_apply_format(config->log_format);
     if (level == uvhttp_log_get_level()) return;
-    (void)uvhttp_log_set_level(level);
+    uvhttp__log_apply_level(level);
 #ifdef UVHTTP_PERFORMANCE_MODE
     if (level < UVHTTP_LOG_LEVEL_WARN)
         UVHTTP_LOG_WARN("log: log_level %s has no effect on the server: it was built with UVHTTP_PERFORMANCE_MODE",

@@ -10,6 +10,8 @@ int uvhttp__server_copy_config(const uvhttp_server_config_t *given, uvhttp_serve
                                size_t size);
 /* Level and format of the log, which are the process's. */
 void uvhttp__server_apply_log(const uvhttp_server_config_t *config);
+/* The same at the start of a server: with the defaults it leaves what another server has set. */
+void uvhttp__server_start_log(const uvhttp_server_config_t *config);
 /* Keeps the text for uvhttp_server_error_text, logs it as an error, and returns `status`. */
 UVHTTP_PRINTF(3, 4) int uvhttp__server_remember(uvhttp_server_t *server, int status, const char *format, ...);
 

@@ -3,6 +3,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import socket
 import stat
 import subprocess
@@ -43,13 +44,13 @@ def start(serve):
     """start(setting=value...) is a server with an admin listener on a loopback port."""
     clients = []
 
-    def begin(program="http_test_server", *arguments, **settings):
+    def begin(program="http_test_server", *arguments, env=None, **settings):
         port = free_port()
         settings = {"admin": f"{HOST}:{port}", "io_threads": 1, **settings}
         if program == "http_test_server":
-            server = serve(program, *arguments, settings=settings)
+            server = serve(program, *arguments, env=env, settings=settings)
         else:
-            server = serve(program, *arguments, *(word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", value)))
+            server = serve(program, *arguments, *(word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", value)), env=env)
         clients.append(Admin(server, port))
         return clients[-1]
 
@@ -126,6 +127,26 @@ def test_config_tells_value_origin_and_enforcement(start, tmp_path):
         assert settings["engine"]["origin"] == "UVHTTP_ENGINE" and settings["engine"]["value"] == harness.ENGINE
     assert config["engine"] == {"uring": "io_uring", "epoll": "epoll"}.get(harness.ENGINE, config["engine"])
     assert config["version"] == harness.VERSION
+
+
+def test_config_is_that_of_the_last_reload(start, tmp_path):
+    """But for fields that need a restart. What a reload does not name any more is the default again."""
+    file = tmp_path / "server.yaml"
+    file.write_text("backlog: 77\ntls_handshake_timeout: 11\nperformance:\n  log_level: error\n")
+    admin = start("performance_test", "--config", file, env={"UVHTTP_LOG_LEVEL": None})
+
+    def setting(name):
+        one = {one["name"]: one for one in admin.get("/config")["settings"]}[name]
+        return one["value"], one["default"], one["origin"]
+
+    built_in = setting("log_level")[1]
+    assert setting("log_level") == ("error", built_in, f"{file}:4") and built_in in ("warn", "info")
+    file.write_text("backlog: 78\n\ntls_handshake_timeout: 12\n")
+    admin.server.signal(signal.SIGHUP)
+    poll(lambda: setting("tls_handshake_timeout") == ("12", "10", f"{file}:3"))
+    assert setting("backlog") == ("77", "4096", f"{file}:1")
+    poll(lambda: admin.get("/log-level")["level"] == built_in)
+    assert setting("log_level") == (built_in, built_in, "default")
 
 
 def test_connections_are_listed_busy_ones_first(start):
@@ -258,6 +279,19 @@ def test_a_page_of_another_site_changes_nothing(start):
     preflight = admin.http.options("/drain", headers={"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"})
     assert not [name for name in preflight.headers if name.startswith("access-control")]
     assert admin.get("/ready")["ready"] is True and admin.get("/log-level") == {"level": "warn"}
+
+
+def test_a_page_of_another_site_holds_no_stream_and_asks_no_loop(start):
+    """It cannot read the response of its GET, but the response could be kept open. A person may follow a link."""
+    admin = start()
+    foreign = {"Sec-Fetch-Site": "cross-site"}
+    for kind in {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "empty"}, {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}, {}:
+        for path in "/events", "/connections", "/metrics":
+            assert admin.http.get(path, headers={**foreign, **kind}).status_code == 403, (path, kind)
+    link = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    for headers in {**foreign, **link}, {**link, "Sec-Fetch-Site": "none"}, {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}:
+        assert admin.http.get("/metrics", headers=headers).status_code == 200, headers
+    assert admin.http.post("/drain", headers={**JSON, **foreign, **link}).status_code == 403
 
 
 def test_a_loopback_listener_refuses_other_hosts(start):

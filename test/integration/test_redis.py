@@ -116,6 +116,20 @@ def test_the_response_says_what_is_left(serve, redis):
     assert 3_500_000 * 100 < int(redis.ask("PTTL", "uvhttp:open:h:k")[1:]) <= 3_600_000 * 100 + 2
 
 
+def test_a_clock_of_redis_that_is_set_back_refuses_nobody_for_that_time(serve, redis):
+    """The bucket is full at a time that lies further ahead than an empty one takes to fill: it is empty then, and no more."""
+    redis.start()
+    server = start(serve, redis)
+    assert status(server, "k") == 200
+    day, key = 86400 * 16_000_000, "uvhttp:open:h:k"  # sixteenths of a microsecond
+    full = int(redis.ask("GET", key).split("\r\n")[1])
+    redis.ask("SET", key, str(full + 365 * day))
+    response = server.get("/shared/open/1", headers=[("X-Key", "k")])
+    assert response.status == 429 and 3590 <= int(response.header("Retry-After")) <= 3600
+    assert int(redis.ask("GET", key).split("\r\n")[1]) < full + BURST * day / 24
+    assert int(redis.ask("PTTL", key)[1:]) <= 3_600_000 * BURST + 2
+
+
 def test_without_redis_requests_pass_or_are_refused_and_it_is_tried_again(serve, redis):
     server = start(serve, redis)
     for _ in range(3):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Owns: the check that what documents and comments name is there: files, functions, types and options of the library, tests, and in
 a row that names both the function in its file. A row of a promise names tests that hold it. The tables of docs/internals/
-list every source file of the library."""
+list every source file of the library. Something counts each counter."""
 import fnmatch
 import pathlib
 import re
@@ -17,6 +17,8 @@ TEST = re.compile(rf"({FILE.pattern})::(\w+)")
 SOURCE = re.compile(r"[\w/.-]*\w\.c\b")
 INTERNAL = re.compile(r"\buvhttp__\w+")
 PUBLIC = re.compile(r"\b(?:uvhttp_[a-z]\w*|UVHTTP_[A-Z]\w*)")
+COUNTERS = "src/obs/counters.h"
+COUNTER = re.compile(r"^    X\(([a-z]\w*), [A-Z_]+, ", re.M)
 # Written by CMake, read by the program of a reader, or of a history.
 ELSEWHERE = ("admin_page.h", "build_identity.h", "build_info.h", "app.c", "server.c")
 HISTORY = ("CHANGELOG.md", "docs/migration.md")
@@ -117,8 +119,17 @@ class Names:
             if path.startswith("src/") and path.endswith(".c") and not any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns):
                 yield f"{path}: no table of files in docs/internals/ lists it"
 
+    def check_counters(self):
+        """HTTP/2 has a list of its own, of names without their prefix."""
+        sources = [text for path, text in self.files.items() if path.startswith("src/") and path != COUNTERS]
+        for name in COUNTER.findall(self.files.get(COUNTERS, "")):
+            used = re.compile(rf"(?:\b|COUNTER_){name}\b|\bX\({name.removeprefix('http2_')}\)")
+            if not any(used.search(text) for text in sources):
+                yield f"{COUNTERS}: nothing counts {name}"
+
     def problems(self):
         yield from self.check_tables()
+        yield from self.check_counters()
         for path, text in sorted(self.files.items()):
             if path.endswith(".md") and path not in HISTORY:
                 yield from self.check_document(path, text)

@@ -179,6 +179,11 @@ class NamesTest(unittest.TestCase):
         self.assertEqual(self.unlisted("| `a.c`, `b.c` | x |\n", page="http1"), 2)
         self.assertEqual(self.unlisted("| `io/a.c`, `io/b.c` | x |\n", page="http1"), 0)
 
+    def test_something_counts_each_counter(self):
+        table = '    X(a, TOTAL, a, "", "A") \\\n    X(http2_b, BYTES_TOTAL, b, "", "B") \\\n    X(c, GAUGE, c, "", "X(c)") \\\n    X(d, TOTAL, d, "", "D")\n'
+        files = self.FILES | {"src/obs/counters.h": table, "src/io/a.c": "add(counters, a, 1); read(UVHTTP__COUNTER_d); aa\n    X(b) \\\n"}
+        self.assertEqual(list(check_names.Names(files).problems()), ["src/obs/counters.h: nothing counts c"])
+
     TESTS = {"test/integration/test_a.py": "def test_b(server):\n    pass\n# test_c(\n", "test/unit/io/test_d.c": "test_e(void **state)\ntest_f(void **state)\n{test_e}\n"}
 
     def promised(self, cell):

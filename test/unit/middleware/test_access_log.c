@@ -432,6 +432,34 @@ static void test_a_full_disk_cuts_no_line_and_every_line_is_counted_once(void **
     logged[0] = '\0';
 }
 
+static off_t file_size(const char *path) {
+    struct stat info;
+    assert_int_equal(stat(path, &info), 0);
+    return info.st_size;
+}
+
+/* Its thread starts with the first request. */
+static void test_a_file_that_was_rotated_before_the_first_request_gets_no_line(void **state) {
+    (void)state;
+    char directory[] = "/tmp/access_logXXXXXX", path[64], old[64];
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/a", directory);
+    snprintf(old, sizeof old, "%s/a.1", directory);
+    for (int i = 0; i < 20; i++) {
+        uvhttp_middleware_t log = uvhttp_access_log(&(uvhttp_access_log_options_t){.path = path});
+        assert_int_equal(rename(path, old), 0);
+        assert_int_equal(uvhttp_access_log_reopen(log), UVHTTP_OK);
+        respond(&ex, log, UVHTTP_OK);
+        usleep(10000);
+        drop(log);
+        assert_int_equal(file_size(old), 0);
+        assert_true(file_size(path) > 0);
+        unlink(path);
+    }
+    unlink(old);
+    rmdir(directory);
+}
+
 typedef struct flood {
     uvhttp_middleware_t log;
     atomic_bool over;
@@ -554,6 +582,7 @@ int main(void) {
         TEST(test_a_writer_that_waits_stops_nobody),
         TEST(test_two_logs_on_a_thread_do_not_mix),
         TEST(test_a_full_disk_cuts_no_line_and_every_line_is_counted_once),
+        TEST(test_a_file_that_was_rotated_before_the_first_request_gets_no_line),
         TEST(test_a_log_that_falls_behind_is_rotated_and_says_so),
         TEST(test_wrong_options_are_refused),
         TEST(test_without_memory_requests_continue_and_are_counted),

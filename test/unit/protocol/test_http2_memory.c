@@ -1,5 +1,6 @@
 /* Owns: a test of HTTP/2 without memory: any allocation may fail, and nothing is lost or kept. */
 #include <fcntl.h>
+#include <uvhttp/metrics.h>
 
 #include "support/http2_client.h"
 #include "support/may_fail.h"
@@ -117,6 +118,48 @@ static void test_requests_survive_any_failed_allocation(void **state) {
     assert_true(count > 20);
 }
 
+/* Returns whether it was reset with REFUSED_STREAM. */
+static bool post_once(uint16_t port, size_t failing) {
+    static h2_out_t out;
+    static h2_frame_t frame;
+    int fd = client_connect(port);
+    out.size = 0;
+    h2_put_preface(&out);
+    h2_put_request(&out, 1, true, "/echo", false);
+    h2_put_frame(&out, H2_DATA, H2_END_STREAM, 1, "ab", 2);
+    test_allocator_fail_from(failing);
+    (void)send(fd, out.data, out.size, MSG_NOSIGNAL);
+    while (h2_read(fd, &frame) && frame.type != H2_RST_STREAM && !(frame.stream == 1 && frame.flags & H2_END_STREAM))
+        continue;
+    test_allocator_fail_at(0);
+    close(fd);
+    return frame.type == H2_RST_STREAM && h2_get32(frame.payload) == 7;
+}
+
+/* Also one that has not come as far as its route. Its exchange is new: what is not set in it is no address. */
+static void test_a_request_without_memory_is_measured(void **state) {
+    serving_t *serving = *state;
+    serving->config.metrics = true;
+    for (size_t failing = 1; failing <= 20; failing++) {
+        serving_make(serving);
+        add_routes(serving->server);
+        serving_start(serving);
+        client_read_last(client_ask(serving, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"), 404);
+        bool refused = post_once(serving->port, failing);
+        serving_stop(serving);
+        assert_int_equal(uvhttp_server_counter(serving->server, "http2_streams_refused"), refused);
+        uvhttp_metrics_snapshot_t *snapshot = uvhttp_metrics_take(serving->server);
+        assert_int_equal(snapshot->active_requests, 0);
+        for (uint32_t i = 0; i < snapshot->series_count; i++) {
+            const char *route = uvhttp_metrics_series(snapshot, i)->route;
+            if (*route) assert_string_equal(route, "/echo");
+        }
+        uvhttp_metrics_free(snapshot);
+        uvhttp_server_free(serving->server);
+        serving->server = NULL;
+    }
+}
+
 int main(void) {
     test_allocator_install();
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
@@ -124,7 +167,7 @@ int main(void) {
     int fd = mkstemp(path);
     if (fd < 0 || write(fd, large, LARGE) != LARGE) return 1;
     close(fd);
-    int failed = RUN_ON_EACH(test_requests_survive_any_failed_allocation);
+    int failed = RUN_ON_EACH(test_requests_survive_any_failed_allocation, test_a_request_without_memory_is_measured);
     unlink(path);
     return failed;
 }

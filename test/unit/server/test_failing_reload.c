@@ -163,6 +163,31 @@ static void test_a_server_without_addresses_has_nothing_to_read(void **state) {
     uvhttp_server_free(server);
 }
 
+/* A line that was removed from a file is not in the configuration of the reload. */
+static void test_what_is_not_set_any_more_is_as_without_a_configuration(void **state) {
+    (void)state;
+    uvhttp_server_config_t config = config_with_files(), other;
+    config.performance.log_level = UVHTTP_LOG_LEVEL_ERROR;
+    config.log_format = UVHTTP_LOG_FORMAT_JSON;
+    uvhttp_server_t *server = uvhttp_server_new(&config);
+    assert_int_equal(uvhttp_log_get_level(), UVHTTP_LOG_LEVEL_ERROR);
+    assert_int_equal(uvhttp_log_get_format(), UVHTTP_LOG_FORMAT_JSON);
+    config = config_with_files();
+    assert_int_equal(config.performance.log_level, UVHTTP_LOG_LEVEL_INFO);
+    uvhttp_server_free(uvhttp_server_new(&config)); /* another one changes nothing */
+    assert_int_equal(uvhttp_log_get_level(), UVHTTP_LOG_LEVEL_ERROR);
+    assert_int_equal(uvhttp_server_reload(server, &config, NULL, 0), UVHTTP_OK);
+    assert_int_equal(uvhttp_log_get_level(), UVHTTP_LOG_LEVEL_INFO);
+    assert_int_equal(uvhttp_log_get_format(), UVHTTP_LOG_FORMAT_TEXT);
+    config.performance.performance_mode = true;
+    assert_int_equal(uvhttp_server_reload(server, &config, NULL, 0), UVHTTP_OK);
+    assert_int_equal(uvhttp_log_get_level(), UVHTTP_LOG_LEVEL_WARN);
+    uvhttp_server_config_default(&other);
+    assert_int_equal(uvhttp_server_reload(server, &other, NULL, 0), UVHTTP_OK);
+    assert_int_equal(uvhttp_log_get_level(), UVHTTP_LOG_LEVEL_INFO);
+    uvhttp_server_free(server);
+}
+
 int main(void) {
     char *certificate, *key;
     test_allocator_install();
@@ -179,7 +204,8 @@ int main(void) {
     int failed =
         RUN_TESTS(test_each_system_call_may_fail, test_each_allocation_may_fail,
                   test_each_certificate_has_a_key_and_at_most_one_response,
-                  test_a_configuration_out_of_range_is_refused, test_a_server_without_addresses_has_nothing_to_read);
+                  test_a_configuration_out_of_range_is_refused, test_a_server_without_addresses_has_nothing_to_read,
+                  test_what_is_not_set_any_more_is_as_without_a_configuration);
     remove_tree(folder);
     return failed;
 }

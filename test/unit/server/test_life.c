@@ -216,6 +216,22 @@ static void test_stop_in_a_handler_responds_and_closes(void **state) {
     serving_join(serving);
 }
 
+static void test_an_idle_connection_is_not_cut_off_while_it_is_served(void **state) {
+    serving_t *serving = *state;
+    serving->config.drain_timeout = 0;
+    serving->config.drain_idle_ms = 60000;
+    serving_make(serving);
+    serving_start(serving);
+    int idle = client_connect(serving->port), new = client_connect(serving->port);
+    client_send_text(idle, GET("/"));
+    assert_int_equal(client_read(idle)->status, 404);
+    WAIT_UNTIL(uvhttp_server_counter(serving->server, "connections_accepted") == 2);
+    serving_stop(serving);
+    assert_int_equal(uvhttp_server_counter(serving->server, "drain_cut_off"), 0);
+    close(idle);
+    close(new);
+}
+
 static void test_stop_before_run_makes_run_return(void **state) {
     serving_t *serving = *state;
     serving_make(serving);
@@ -422,6 +438,7 @@ int main(void) {
         cmocka_unit_test(test_a_server_that_could_not_be_made_is_refused_by_run_and_not_before),
         ON_EACH(test_stop_from_another_thread_ends_run_and_may_be_repeated),
         ON_EACH(test_stop_in_a_handler_responds_and_closes),
+        ON_EACH(test_an_idle_connection_is_not_cut_off_while_it_is_served),
         ON_EACH(test_stop_before_run_makes_run_return),
         ON_EACH(test_stop_before_run_waits_for_standard_error_only_for_a_while),
         ON_EACH(test_the_start_does_not_wait_for_standard_error),

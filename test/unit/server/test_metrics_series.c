@@ -1,9 +1,11 @@
 #include <uvhttp/metrics.h>
 
 #include "obs/series.h"
+#include "server/server.h"
 #include "support/failing_allocator.h"
 #include "support/http_server.h"
 
+#define LATE_MS UINT64_C(30)
 #define METHOD(method, target) method " " target " HTTP/1.1\r\nHost: a\r\n\r\n"
 
 static void home(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -46,6 +48,8 @@ static void begin(serving_t *serving) {
     uvhttp_get(serving->server, "/down", break_down, NULL);
     uvhttp_get(serving->server, "/stream", stream, NULL);
     uvhttp_get(serving->server, "/wait", wait, NULL);
+    const uvhttp_route_options_t late = {.response_timeout_ms = LATE_MS};
+    uvhttp_route_options(uvhttp_get(serving->server, "/late", wait, NULL), &late);
     uvhttp_post(serving->server, "/echo", echo, NULL);
     uvhttp_route(serving->server, UVHTTP_GET, "/worker", home, NULL, UVHTTP_EXEC_WORKER);
     serving_start(serving);
@@ -171,6 +175,25 @@ static void test_a_client_that_goes_is_counted_with_the_reason(void **state) {
     uvhttp_metrics_free(snapshot);
 }
 
+/* The refusal is an exchange of its own, because the handler's is still another thread's. */
+static void test_a_response_that_is_late_is_counted_for_its_route_with_its_duration(void **state) {
+    serving_t *serving = *state;
+    begin(serving);
+    int fd = client_connect(serving->port);
+    ask(fd, GET("/late"), 503);
+    close(fd);
+    assert_int_equal(uvhttp_deferred_text(waiting, 200, "too late"), UVHTTP_E_ABORTED);
+    uvhttp_deferred_release(waiting);
+    uvhttp_metrics_snapshot_t *snapshot = stop_and_take(serving);
+    assert_int_equal(count_all(snapshot), 1);
+    const uvhttp_metrics_series_t *series = find(snapshot, (wanted_t){"/late", "GET", 503, "response_timeout"});
+    assert_non_null(series);
+    assert_in_range(series->duration_sum_ns, LATE_MS * 1000000, UINT64_C(60000000000));
+    assert_int_equal(snapshot->response_time_count, 1);
+    assert_true(uvhttp_metrics_response_time(snapshot, 0)->high_ns >= LATE_MS * 1000000);
+    uvhttp_metrics_free(snapshot);
+}
+
 static void test_pipelined_requests_are_counted_one_by_one_over_all_loops(void **state) {
     serving_t *serving = *state;
     serving->config.io_threads = 3;
@@ -279,6 +302,20 @@ static void test_the_process_is_described(void **state) {
     uvhttp_metrics_free(snapshot);
 }
 
+/* Else every reading looks like a restart to changes(process_start_time_seconds[1h]). */
+static void test_the_process_starts_at_one_time(void **state) {
+    serving_t *serving = *state;
+    serving_make(serving);
+    uvhttp_metrics_snapshot_t *snapshot = uvhttp_metrics_take(serving->server);
+    uint64_t start_unix_ns = uvhttp_metrics_process(snapshot)->start_unix_ns;
+    uvhttp_metrics_free(snapshot);
+    for (int i = 0; i < 10; i++) {
+        snapshot = uvhttp_metrics_take(serving->server);
+        assert_int_equal(uvhttp_metrics_process(snapshot)->start_unix_ns, start_unix_ns);
+        uvhttp_metrics_free(snapshot);
+    }
+}
+
 /* For ThreadSanitizer: a snapshot may be made at any time. */
 static void test_snapshots_may_be_made_while_requests_are_counted(void **state) {
     serving_t *serving = *state;
@@ -295,6 +332,23 @@ static void test_snapshots_may_be_made_while_requests_are_counted(void **state) 
                    (uvhttp_metrics_free(snapshot), true));
     }
     serving_leave(serving, fd);
+}
+
+/* A request may end between the reading of its series and that of the examples. */
+static void test_an_example_of_a_series_that_is_not_shown_is_of_no_other(void **state) {
+    serving_t *serving = *state;
+    begin(serving);
+    client_read_last(client_ask(serving, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"), 200);
+    serving_stop(serving);
+    const uvhttp__http_loop_t *loop = serving->server->tcp_server->loops[0].user;
+    const uvhttp__series_t *empty = uvhttp__series_find(loop->metrics, (uvhttp__series_key_t){.attributes = 1});
+    uvhttp__exemplar_put(loop->metrics, empty, &(uvhttp__trace_id_t){{1, 2}, 3}, 1);
+    uvhttp_metrics_snapshot_t *snapshot = uvhttp_metrics_take(serving->server);
+    assert_int_equal(snapshot->series_count, 1);
+    char *text = uvhttp_metrics_text(snapshot, UVHTTP_METRICS_OPENMETRICS, NULL);
+    assert_null(strstr(text, "trace_id"));
+    uvhttp_metrics_text_free(text);
+    uvhttp_metrics_free(snapshot);
 }
 
 /* --- memory --- */
@@ -318,11 +372,13 @@ static void test_a_snapshot_without_memory_is_none(void **state) {
 int main(void) {
     test_allocator_install();
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
-    return RUN_ON_EACH(test_requests_are_counted_by_route_method_and_status,
-                       test_a_client_that_goes_is_counted_with_the_reason,
-                       test_pipelined_requests_are_counted_one_by_one_over_all_loops,
-                       test_requests_beyond_the_maximum_of_series_are_counted_together,
-                       test_without_metrics_there_are_counters_and_no_series, test_elements_beyond_the_last_are_null,
-                       test_a_server_that_has_not_run_has_a_snapshot, test_the_process_is_described,
-                       test_snapshots_may_be_made_while_requests_are_counted, test_a_snapshot_without_memory_is_none);
+    return RUN_ON_EACH(
+        test_requests_are_counted_by_route_method_and_status, test_a_client_that_goes_is_counted_with_the_reason,
+        test_a_response_that_is_late_is_counted_for_its_route_with_its_duration,
+        test_pipelined_requests_are_counted_one_by_one_over_all_loops,
+        test_requests_beyond_the_maximum_of_series_are_counted_together,
+        test_without_metrics_there_are_counters_and_no_series, test_elements_beyond_the_last_are_null,
+        test_a_server_that_has_not_run_has_a_snapshot, test_the_process_is_described,
+        test_the_process_starts_at_one_time, test_snapshots_may_be_made_while_requests_are_counted,
+        test_an_example_of_a_series_that_is_not_shown_is_of_no_other, test_a_snapshot_without_memory_is_none);
 }

@@ -36,19 +36,20 @@ static void collector_init(collector_t *collector, const char *const *responses)
     collector->port = ntohs(address.sin_port);
 }
 
+static char received[1 << 20]; /* of the last request; the collector's thread's, then the test's */
+
 /* Reads a request whole: its head, and the body of the length that it says. */
 static bool read_request(int fd) {
-    static char text[1 << 20];
     size_t used = 0, wanted = SIZE_MAX;
-    while (used < wanted && used < sizeof text - 1) {
-        ssize_t got = recv(fd, text + used, sizeof text - 1 - used, 0);
+    while (used < wanted && used < sizeof received - 1) {
+        ssize_t got = recv(fd, received + used, sizeof received - 1 - used, 0);
         if (got <= 0) return false;
         used += (size_t)got;
-        text[used] = '\0';
-        const char *body = strstr(text, "\r\n\r\n"), *length = strstr(text, "Content-Length: ");
-        if (body && length) wanted = (size_t)(body + 4 - text) + strtoul(length + 16, NULL, 10);
+        received[used] = '\0';
+        const char *body = strstr(received, "\r\n\r\n"), *length = strstr(received, "Content-Length: ");
+        if (body && length) wanted = (size_t)(body + 4 - received) + strtoul(length + 16, NULL, 10);
     }
-    return used == wanted && strncmp(text, "POST /v1/traces HTTP/1.1\r\n", 26) == 0;
+    return used == wanted && strncmp(received, "POST /v1/traces HTTP/1.1\r\n", 26) == 0;
 }
 
 static void *collect(void *arg) {
@@ -322,6 +323,39 @@ static void test_many_spans_are_several_requests(void **state) {
     assert_int_equal(atomic_load(&collector.requests), 2);
 }
 
+/* --- of a server --- */
+
+static _Atomic(uvhttp_deferred_t *) waiting;
+
+static void wait(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    waiting = uvhttp_response_defer(res);
+}
+
+static void test_a_response_that_is_late_has_the_status_that_the_client_got(void **state) {
+    (void)state;
+    static const char *const responses[] = {OK_WITH("2", "{}"), NULL};
+    collector_t collector;
+    void *made = &on_epoll;
+    assert_int_equal(serving_setup(&made), 0);
+    serving_t *serving = made;
+    collector_init(&collector, responses);
+    collector_start(&collector);
+    serving->config.trace = true;
+    snprintf(serving->config.trace_endpoint, sizeof serving->config.trace_endpoint, "http://127.0.0.1:%u",
+             collector.port);
+    serving_make(serving);
+    const uvhttp_route_options_t late = {.response_timeout_ms = 30};
+    uvhttp_route_options(uvhttp_get(serving->server, "/late", wait, NULL), &late);
+    serving_start(serving);
+    client_read_last(client_ask(serving, GET("/late")), 503);
+    uvhttp_deferred_release(waiting);
+    assert_int_equal(serving_teardown(&made), 0);
+    collector_stop(&collector);
+    assert_non_null(strstr(received, "{\"key\":\"http.response.status_code\",\"value\":{\"intValue\":\"503\"}}"));
+    assert_non_null(strstr(received, "{\"key\":\"error.type\",\"value\":{\"stringValue\":\"503\"}}"));
+}
+
 /* --- memory, endpoints --- */
 
 static void test_spans_without_memory_for_the_request_are_counted(void **state) {
@@ -382,6 +416,7 @@ int main(void) {
                           test_a_refusal_is_said_once_and_its_end_too, test_a_busy_collector_is_asked_again,
                           test_nobody_listens, test_a_collector_that_never_responds_holds_up_the_end_for_two_seconds,
                           test_what_waits_is_sent_at_the_end, test_a_kick_sends_what_waits,
-                          test_many_spans_are_several_requests, test_spans_without_memory_for_the_request_are_counted,
-                          test_an_exporter_comes_to_be_or_not);
+                          test_many_spans_are_several_requests,
+                          test_a_response_that_is_late_has_the_status_that_the_client_got,
+                          test_spans_without_memory_for_the_request_are_counted, test_an_exporter_comes_to_be_or_not);
 }
