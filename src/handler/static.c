@@ -41,7 +41,7 @@ static void run_look_up(uvhttp__job_t *job) {
 static void on_ready(uvhttp_response_t *res, void *user);
 
 /* Each waiting request gets its response through its handle, in its own message: only then is it known whether the
- * client is still there. */
+ * client is still there. Without memory for the message, its handle ends without a response: 500. */
 static void wake_waiters(uvhttp__static_entry_t *entry) {
     uvhttp__static_waiter_t *next, *waiter = entry->waiters;
     entry->waiters = NULL;
@@ -211,17 +211,27 @@ static bool falls_back(const uvhttp__static_cache_t *cache, const uvhttp__static
     return !strchr(slash ? slash + 1 : entry->path, '.');
 }
 
-/* That it has to wait is nothing that the client could know, or that takes long. */
-static int enlist(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
-                  uvhttp_deferred_t *deferred) {
+/* The response follows the lookup. That it has to wait is nothing that the client could know, or that takes long. */
+static void await_look_up(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
+                          uvhttp_deferred_t *deferred) {
     uvhttp__static_waiter_t *waiter = uvhttp__malloc(sizeof *waiter);
-    if (!waiter) return UVHTTP_E_NOMEM;
+    if (!waiter) {
+        refuse(res, 503);
+        return;
+    }
+    if (deferred)
+        uvhttp_deferred_retain(deferred);
+    else
+        deferred = uvhttp_response_defer(res);
+    if (!deferred) { /* the client gets 503 */
+        uvhttp__free(waiter);
+        return;
+    }
     *waiter = (uvhttp__static_waiter_t){.deferred = deferred, .cache = cache, .entry = entry};
     uvhttp__static_entry_hold(entry);
     *entry->waiters_last = waiter;
     entry->waiters_last = &waiter->next;
     res->flags |= UVHTTP__RESPONSE_BRIEFLY;
-    return UVHTTP_OK;
 }
 
 static void respond_with_entry(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
@@ -231,21 +241,12 @@ static void respond_with_entry(uvhttp__static_cache_t *cache, uvhttp__static_ent
  * caller keeps it. */
 static void serve_entry(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
                         uvhttp_deferred_t *deferred) {
-    if (entry->ready) {
-        revalidate(cache, entry);
-        respond_with_entry(cache, entry, res, deferred);
+    if (!entry->ready) {
+        await_look_up(cache, entry, res, deferred);
         return;
     }
-    if (deferred) {
-        uvhttp_deferred_retain(deferred);
-        if (enlist(cache, entry, res, deferred) == UVHTTP_OK) return;
-        refuse(res, 503);
-        uvhttp_deferred_release(deferred);
-        return;
-    }
-    deferred = uvhttp_response_defer(res); /* NULL: the client gets 503 */
-    if (!deferred) return;
-    if (enlist(cache, entry, res, deferred) != UVHTTP_OK) uvhttp_deferred_release(deferred); /* a 500 follows */
+    revalidate(cache, entry);
+    respond_with_entry(cache, entry, res, deferred);
 }
 
 static void respond_with_entry(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,

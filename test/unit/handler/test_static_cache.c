@@ -149,7 +149,8 @@ static void test_a_file_that_is_too_fresh_is_loaded_again(void **state) {
     uvhttp__static_site_free(site);
 }
 
-/* Archives and copies keep the date of a file: that it has come to be just now shows in the time of its change alone. */
+/* Archives and copies keep the date of a file: that it has come to be just now shows in the time of its change alone.
+ */
 static void test_a_file_with_an_old_date_that_has_just_come_is_loaded_again(void **state) {
     (void)state;
     uvhttp__static_site_t *site = site_new(NULL);
