@@ -201,12 +201,15 @@ static bool accepts_html(const uvhttp_request_t *req) {
     return false;
 }
 
-/* A page of a single-page application, not a file that is missing from it. */
-static bool falls_back(const uvhttp__static_cache_t *cache, const uvhttp__static_entry_t *entry,
+/* Whether the page of a single-page application may stand for a path that is missing. */
+static bool may_fall_back(const uvhttp_static_options_t *options, const uvhttp__static_entry_t *entry) {
+    return options->fallback && entry->found.status == 404 && strcmp(entry->path, options->fallback) != 0;
+}
+
+/* A page of it, not a file that is missing from it. */
+static bool falls_back(const uvhttp_static_options_t *options, const uvhttp__static_entry_t *entry,
                        const uvhttp_request_t *req) {
-    const char *fallback = cache->site->settings.options.fallback;
-    if (!fallback || entry->found.status != 404 || strcmp(entry->path, fallback) == 0) return false;
-    if (cache->site->settings.options.fallback_for_html) return accepts_html(req);
+    if (options->fallback_for_html) return accepts_html(req);
     const char *slash = strrchr(entry->path, '/');
     return !strchr(slash ? slash + 1 : entry->path, '.');
 }
@@ -249,6 +252,22 @@ static void serve_entry(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *e
     respond_with_entry(cache, entry, res, deferred);
 }
 
+/* With the page, or 404; both depend on what the client accepts if that decides. */
+static void respond_missing(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
+                            uvhttp_deferred_t *deferred) {
+    const uvhttp_static_options_t *options = &cache->site->settings.options;
+    if (options->fallback_for_html) (void)uvhttp_response_header_add(res, "Vary", "Accept");
+    if (!falls_back(options, entry, uvhttp_response_request(res))) {
+        refuse(res, 404);
+        return;
+    }
+    uvhttp__static_entry_t *page = obtain(cache, uvhttp__str_from(options->fallback));
+    if (page)
+        serve_entry(cache, page, res, deferred);
+    else
+        refuse(res, 503);
+}
+
 static void respond_with_entry(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
                                uvhttp_deferred_t *deferred) {
     uvhttp_request_t *req = uvhttp_response_request(res);
@@ -256,13 +275,8 @@ static void respond_with_entry(uvhttp__static_cache_t *cache, uvhttp__static_ent
         uvhttp__static_respond_file(cache, &entry->found, req, res);
     } else if (entry->found.status == 301 && is_asked_for(entry, req)) {
         redirect(req, res);
-    } else if (falls_back(cache, entry, req)) {
-        if (cache->site->settings.options.fallback_for_html) (void)uvhttp_response_header_add(res, "Vary", "Accept");
-        uvhttp__static_entry_t *page = obtain(cache, uvhttp__str_from(cache->site->settings.options.fallback));
-        if (page)
-            serve_entry(cache, page, res, deferred);
-        else
-            refuse(res, 503);
+    } else if (may_fall_back(&cache->site->settings.options, entry)) {
+        respond_missing(cache, entry, res, deferred);
     } else {
         refuse(res, entry->found.status == 301 ? 404 : entry->found.status);
     }
