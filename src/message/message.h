@@ -485,6 +485,9 @@ int uvhttp__response_complete(uvhttp_response_t *res, int status, const char *co
  */
 int uvhttp__response_put_fields(uvhttp_response_t *res, const char *text, size_t size);
 
+/* Whether the list in all fields called `name` has an item (the case of ASCII letters is ignored). */
+bool uvhttp__response_lists(const uvhttp_response_t *res, uvhttp_str_t name, uvhttp_str_t item);
+
 /* Sets (replace) or adds a field, with the checks on syntax but without those on state and on names that are the
  * library's: for the deferred handle and for the library's own fields. Returns 0, UVHTTP_E_INVALID, UVHTTP_E_NOMEM or
  * UVHTTP_E_LIMIT. */
