@@ -72,9 +72,10 @@ static void found(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, 
     if (is_passing(what->status) && entry->ready) {
         entry->checked_ms = now_ms; /* what was known is better than an error */
     } else {
-        uvhttp__static_cache_put(cache, entry, what, now_ms);
+        /* What the cache does not keep must not evict anything, either. */
         if (is_passing(what->status) || !uvhttp__static_view_kept(view_of(entry)))
             uvhttp__static_cache_remove(cache, entry);
+        uvhttp__static_cache_put(cache, entry, what, now_ms);
     }
     count_change(cache, size, evictions);
 }
