@@ -450,6 +450,9 @@ static inline void uvhttp__response_abort(uvhttp_response_t *res) {
     res->flags |= UVHTTP__RESPONSE_ABORTED;
 }
 
+/* Drops the header fields that describe the body that was to be sent, or say how long caches may keep it: they keep any
+ * status for that long (RFC 9111 section 3). For an error that is sent instead. */
+void uvhttp__response_forget_body(uvhttp_response_t *res);
 /* Replaces whatever is recorded by a text/plain response of the library, in any state but COMMITTED; needs no memory.
  * status: 400..599; text: static, or NULL for no body. The user's header fields stay (CORS must reach a 404), but those
  * that describe a body are dropped. */

@@ -266,9 +266,8 @@ void uvhttp__response_fail(uvhttp_response_t *res, int status, const char *text)
     uvhttp__response_fail_by(res, code_of(status), status, text);
 }
 
-/* What describes the body that was to be sent, and how long caches may keep it: they keep any status for that long
- * (RFC 9111 section 3). */
-static void remove_fields_of_body(uvhttp_response_t *res) {
+void uvhttp__response_forget_body(uvhttp_response_t *res) {
+    if (res->headers_size == 0) return;
     static const char names[] = "Content-Encoding\0Content-Disposition\0Content-Range\0Content-Language\0"
                                 "Content-Location\0Content-Digest\0Repr-Digest\0Cache-Control\0CDN-Cache-Control\0"
                                 "Expires\0ETag\0Last-Modified\0Location\0";
@@ -278,7 +277,7 @@ static void remove_fields_of_body(uvhttp_response_t *res) {
 
 void uvhttp__response_fail_by(uvhttp_response_t *res, int code, int status, const char *text) {
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_COMMITTED)) return;
-    if (res->headers_size > 0) remove_fields_of_body(res);
+    uvhttp__response_forget_body(res);
     res->flags &= (uint16_t) ~(UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_ENDED | UVHTTP__RESPONSE_DEFERRED);
     uvhttp__body_t body = {.kind = UVHTTP__BODY_NONE};
     if (text) body = (uvhttp__body_t){.kind = UVHTTP__BODY_STATIC, .data = text, .size = strlen(text)};
