@@ -96,12 +96,11 @@ static inline uvhttp_static_files_t *uvhttp_static_files(struct uvhttp_server *s
     return uvhttp_static_files_sized(server, root, options, sizeof *options);
 }
 
-/** Responds to a request, for GET and HEAD, as uvhttp_static does for its routes. The path below the root follows the
- * first `prefix_size` bytes of uvhttp_request_path and a '/': 0 for a directory at "/", 7 for one at "/assets". Where
- * no
- * '/' follows, the client is redirected to the path with one. Call it once, from a handler with UVHTTP_EXEC_LOOP, which
- * then returns. Returns 0, UVHTTP_E_INVALID (an argument is NULL, or the path is shorter than `prefix_size`) or
- * UVHTTP_E_STATE (not on the loop's thread). */
+/** Responds to a request as uvhttp_static does for its routes; other methods than GET and HEAD get 405. The path below
+ * the root follows the first `prefix_size` bytes of uvhttp_request_path and a '/': 0 for a directory at "/", 7 for one
+ * at "/assets". Where no '/' follows, the client is redirected to the path with one. Call it once, from a handler with
+ * UVHTTP_EXEC_LOOP, which then returns. Returns 0, UVHTTP_E_INVALID (an argument is NULL, or the path is shorter than
+ * `prefix_size`) or UVHTTP_E_STATE (not on the loop's thread). */
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_static_respond(uvhttp_static_files_t *files, uvhttp_request_t *req,
                                                            uvhttp_response_t *res, size_t prefix_size);
 

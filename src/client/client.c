@@ -23,7 +23,8 @@ enum {
     HEAD_SIZE_MIN = 64,
     HEAD_SIZE_MAX = 16 * 1024 * 1024,
     RECEIVE_SIZE = 32 * 1024,
-    RECEIVES_MAX = 4, /* consecutive receives before others get their share */
+    SEND_SIZE = 256 * 1024, /* bytes of the body that a call sends at most */
+    CALLS_MAX = 4,          /* consecutive receives, or sends, before others get their share */
 };
 
 struct uvhttp_client_response {
@@ -157,7 +158,7 @@ static int response_end(uvhttp_client_response_t *call) {
 static int receive(uvhttp_client_response_t *call, bool *empty) {
     char data[RECEIVE_SIZE];
     *empty = false;
-    for (int i = 0; i < RECEIVES_MAX; i++) {
+    for (int i = 0; i < CALLS_MAX; i++) {
         size_t size;
         int status = uvhttp_socket_read(call->fd, data, sizeof data, &size);
         if (status == UVHTTP_E_EOF) return response_end(call);
@@ -175,16 +176,18 @@ static size_t unsent(const uvhttp_client_response_t *call) {
     return call->send_error ? 0 : call->head_size + call->request_body_size - call->sent;
 }
 
+/* Until the system accepts no more, or others get their share: `await` continues it then. */
 static void transmit(uvhttp_client_response_t *call) {
-    while (unsent(call) > 0) {
+    for (int i = 0; i < CALLS_MAX && unsent(call) > 0; i++) {
         struct iovec parts[2];
         int count = 0;
         size_t of_body = call->sent > call->head_size ? call->sent - call->head_size : 0;
+        size_t left = call->request_body_size - of_body;
         if (call->sent < call->head_size)
             parts[count++] = (struct iovec){call->head + call->sent, call->head_size - call->sent};
-        if (call->request_body_size > of_body)
+        if (left > 0)
             parts[count++] =
-                (struct iovec){(char *)(uintptr_t)call->request_body + of_body, call->request_body_size - of_body};
+                (struct iovec){(char *)(uintptr_t)call->request_body + of_body, left < SEND_SIZE ? left : SEND_SIZE};
         const struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
         ssize_t got = sendmsg(call->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (got >= 0) {

@@ -51,10 +51,23 @@ static int set_timer(uvhttp__connector_t *connector, int after) {
     return uvhttp_timer_start(&connector->timer, share_ms ? share_ms : 1, on_timer, connector);
 }
 
+/* A family that is switched off, or that a sandbox forbids, says nothing about the next address of a name. */
+static int no_socket(int error) {
+    switch (error) {
+        case EAFNOSUPPORT:
+        case EPROTONOSUPPORT:
+        case EACCES:
+        case EPERM: return UVHTTP_E_PEER_UNREACHABLE;
+        case EMFILE:
+        case ENFILE: return UVHTTP_E_NO_DESCRIPTORS;
+        default: return UVHTTP_E_IO;
+    }
+}
+
 /* Whoever connects at once is writable at once: on_writable comes in any case. */
 static int try_address(uvhttp__connector_t *connector, const struct sockaddr *address, socklen_t size) {
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) return errno == EMFILE || errno == ENFILE ? UVHTTP_E_NO_DESCRIPTORS : UVHTTP_E_IO;
+    if (fd < 0) return no_socket(errno);
     if (address->sa_family != AF_UNIX) (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
     int status = connect(fd, address, size) == 0 || errno == EINPROGRESS ? UVHTTP_OK : UVHTTP_E_PEER_UNREACHABLE;
     if (status == UVHTTP_OK)

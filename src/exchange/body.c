@@ -260,7 +260,7 @@ void uvhttp__body_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *use
     const uvhttp_route_t *route = user;
     bool has_body = exchange->incoming != NULL;
     if (!has_body && !uvhttp__incoming_new(exchange)) {
-        uvhttp__response_fail(res, 503, "Service Unavailable\n");
+        uvhttp__response_unavailable(res, UVHTTP_E_LIMIT);
         return;
     }
     route->inner(req, res, route->inner_user);

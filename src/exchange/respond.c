@@ -154,10 +154,9 @@ static void make_refusal(uvhttp_response_t *res, int code) {
     char text[128];
     int size = snprintf(text, sizeof text, "%s\n", uvhttp_error_message(code));
     int status = uvhttp_error_http_status(code);
+    uvhttp__response_fail_by(res, code, status, NULL);
     if (uvhttp_response_send(res, status, "text/plain; charset=utf-8", text, (size_t)size) == UVHTTP_OK)
         uvhttp__response_by_server(res, code);
-    else
-        uvhttp__response_fail_by(res, code, status, NULL);
 }
 
 /* No second head may follow the first. */

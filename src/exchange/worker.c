@@ -245,7 +245,7 @@ static void call_handler(uvhttp__exchange_t *exchange) {
     uvhttp__http_loop_t *loop = exchange->loop;
     uvhttp__call_t *call = uvhttp__arena_alloc(&exchange->arena, sizeof *call);
     if (!call || uvhttp__exchange_leave(exchange) != UVHTTP_OK) {
-        uvhttp__response_fail(res, 503, "Service Unavailable\n");
+        uvhttp__response_unavailable(res, UVHTTP_E_LIMIT);
         return;
     }
     const uvhttp_route_t *route = exchange->cursor.route;

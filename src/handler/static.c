@@ -41,7 +41,7 @@ static void run_look_up(uvhttp__job_t *job) {
 static void on_ready(uvhttp_response_t *res, void *user);
 
 /* Each waiting request gets its response through its handle, in its own message: only then is it known whether the
- * client is still there. */
+ * client is still there. Without memory for the message, its handle ends without a response: 500. */
 static void wake_waiters(uvhttp__static_entry_t *entry) {
     uvhttp__static_waiter_t *next, *waiter = entry->waiters;
     entry->waiters = NULL;
@@ -72,9 +72,10 @@ static void found(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, 
     if (is_passing(what->status) && entry->ready) {
         entry->checked_ms = now_ms; /* what was known is better than an error */
     } else {
-        uvhttp__static_cache_put(cache, entry, what, now_ms);
+        /* What the cache does not keep must not evict anything, either. */
         if (is_passing(what->status) || !uvhttp__static_view_kept(view_of(entry)))
             uvhttp__static_cache_remove(cache, entry);
+        uvhttp__static_cache_put(cache, entry, what, now_ms);
     }
     count_change(cache, size, evictions);
 }
@@ -201,27 +202,40 @@ static bool accepts_html(const uvhttp_request_t *req) {
     return false;
 }
 
-/* A page of a single-page application, not a file that is missing from it. */
-static bool falls_back(const uvhttp__static_cache_t *cache, const uvhttp__static_entry_t *entry,
+/* Whether the page of a single-page application may stand for a path that is missing. */
+static bool may_fall_back(const uvhttp_static_options_t *options, const uvhttp__static_entry_t *entry) {
+    return options->fallback && entry->found.status == 404 && strcmp(entry->path, options->fallback) != 0;
+}
+
+/* A page of it, not a file that is missing from it. */
+static bool falls_back(const uvhttp_static_options_t *options, const uvhttp__static_entry_t *entry,
                        const uvhttp_request_t *req) {
-    const char *fallback = cache->site->settings.options.fallback;
-    if (!fallback || entry->found.status != 404 || strcmp(entry->path, fallback) == 0) return false;
-    if (cache->site->settings.options.fallback_for_html) return accepts_html(req);
+    if (options->fallback_for_html) return accepts_html(req);
     const char *slash = strrchr(entry->path, '/');
     return !strchr(slash ? slash + 1 : entry->path, '.');
 }
 
-/* That it has to wait is nothing that the client could know, or that takes long. */
-static int enlist(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
-                  uvhttp_deferred_t *deferred) {
+/* The response follows the lookup. That it has to wait is nothing that the client could know, or that takes long. */
+static void await_look_up(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
+                          uvhttp_deferred_t *deferred) {
     uvhttp__static_waiter_t *waiter = uvhttp__malloc(sizeof *waiter);
-    if (!waiter) return UVHTTP_E_NOMEM;
+    if (!waiter) {
+        refuse(res, 503);
+        return;
+    }
+    if (deferred)
+        uvhttp_deferred_retain(deferred);
+    else
+        deferred = uvhttp_response_defer(res);
+    if (!deferred) { /* the client gets 503 */
+        uvhttp__free(waiter);
+        return;
+    }
     *waiter = (uvhttp__static_waiter_t){.deferred = deferred, .cache = cache, .entry = entry};
     uvhttp__static_entry_hold(entry);
     *entry->waiters_last = waiter;
     entry->waiters_last = &waiter->next;
     res->flags |= UVHTTP__RESPONSE_BRIEFLY;
-    return UVHTTP_OK;
 }
 
 static void respond_with_entry(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
@@ -231,21 +245,28 @@ static void respond_with_entry(uvhttp__static_cache_t *cache, uvhttp__static_ent
  * caller keeps it. */
 static void serve_entry(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
                         uvhttp_deferred_t *deferred) {
-    if (entry->ready) {
-        revalidate(cache, entry);
-        respond_with_entry(cache, entry, res, deferred);
+    if (!entry->ready) {
+        await_look_up(cache, entry, res, deferred);
         return;
     }
-    if (deferred) {
-        uvhttp_deferred_retain(deferred);
-        if (enlist(cache, entry, res, deferred) == UVHTTP_OK) return;
+    revalidate(cache, entry);
+    respond_with_entry(cache, entry, res, deferred);
+}
+
+/* With the page, or 404; both depend on what the client accepts if that decides. */
+static void respond_missing(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
+                            uvhttp_deferred_t *deferred) {
+    const uvhttp_static_options_t *options = &cache->site->settings.options;
+    if (options->fallback_for_html) (void)uvhttp_response_header_add(res, "Vary", "Accept");
+    if (!falls_back(options, entry, uvhttp_response_request(res))) {
+        refuse(res, 404);
+        return;
+    }
+    uvhttp__static_entry_t *page = obtain(cache, uvhttp__str_from(options->fallback));
+    if (page)
+        serve_entry(cache, page, res, deferred);
+    else
         refuse(res, 503);
-        uvhttp_deferred_release(deferred);
-        return;
-    }
-    deferred = uvhttp_response_defer(res); /* NULL: the client gets 503 */
-    if (!deferred) return;
-    if (enlist(cache, entry, res, deferred) != UVHTTP_OK) uvhttp_deferred_release(deferred); /* a 500 follows */
 }
 
 static void respond_with_entry(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
@@ -255,13 +276,8 @@ static void respond_with_entry(uvhttp__static_cache_t *cache, uvhttp__static_ent
         uvhttp__static_respond_file(cache, &entry->found, req, res);
     } else if (entry->found.status == 301 && is_asked_for(entry, req)) {
         redirect(req, res);
-    } else if (falls_back(cache, entry, req)) {
-        if (cache->site->settings.options.fallback_for_html) (void)uvhttp_response_header_add(res, "Vary", "Accept");
-        uvhttp__static_entry_t *page = obtain(cache, uvhttp__str_from(cache->site->settings.options.fallback));
-        if (page)
-            serve_entry(cache, page, res, deferred);
-        else
-            refuse(res, 503);
+    } else if (may_fall_back(&cache->site->settings.options, entry)) {
+        respond_missing(cache, entry, res, deferred);
     } else {
         refuse(res, entry->found.status == 301 ? 404 : entry->found.status);
     }

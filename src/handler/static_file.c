@@ -13,7 +13,7 @@
 #include "obs/log.h"
 
 #define READ_TRIES 3
-/* A file that was modified so shortly before it was read could change again within the same tick of the clock. */
+/* A file that was changed so shortly before it was read could change again within the same tick of the clock. */
 #define SETTLED_NS 2000000000
 /* A precompressed variant may be older than the file by this: archives store times in steps of two seconds. */
 #define OLDER_NS 2000000000
@@ -187,6 +187,13 @@ static int read_content(draft_t *draft, struct stat *info) {
     }
 }
 
+/* Archives and copies set the date of modification, but nothing sets the time of the change. */
+static bool is_settled(const draft_t *draft) {
+    const uvhttp__static_stamp_t *stamp = &draft->stamp;
+    int64_t last_ns = stamp->modified_ns > stamp->changed_ns ? stamp->modified_ns : stamp->changed_ns;
+    return draft->unix_ms * 1000000 - last_ns >= SETTLED_NS;
+}
+
 /* A representation from its descriptor, which is taken over. known: what it was, or NULL. Returns 200 or a status. */
 static int load(const draft_t *model, struct stat *info, uvhttp__static_file_t *known, uvhttp__static_file_t **file) {
     draft_t draft = *model;
@@ -198,7 +205,7 @@ static int load(const draft_t *model, struct stat *info, uvhttp__static_file_t *
         return 200;
     }
     bool pressed;
-    draft.settled = draft.unix_ms * 1000000 - draft.stamp.modified_ns >= SETTLED_NS;
+    draft.settled = is_settled(&draft);
     draft.size = draft.stamp.size;
     if (fits_memory(draft.site, draft.size, &pressed)) {
         int status = read_content(&draft, info);
@@ -206,7 +213,7 @@ static int load(const draft_t *model, struct stat *info, uvhttp__static_file_t *
             close(draft.fd);
             return status;
         }
-        draft.settled = draft.settled && draft.unix_ms * 1000000 - draft.stamp.modified_ns >= SETTLED_NS;
+        draft.settled = draft.settled && is_settled(&draft);
     } else {
         if (pressed) draft.settled = false;
         /* Its begin should be in memory when the loop sends it. */

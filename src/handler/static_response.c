@@ -30,8 +30,8 @@ static uvhttp__static_file_t *choose(const uvhttp__static_found_t *found, const 
 
 /* --- bodies --- */
 
-static void fail(uvhttp_response_t *res, int status) {
-    uvhttp__response_fail(res, status, status == 412 ? "Precondition Failed\n" : "Service Unavailable\n");
+static void refuse_memory(uvhttp_response_t *res) {
+    uvhttp__response_unavailable(res, UVHTTP_E_LIMIT);
 }
 
 /* Allocates `count` parts; NULL: out of memory. */
@@ -55,7 +55,7 @@ static void send_range(const serving_t *serving, int status, uint64_t offset, ui
     } else {
         uvhttp__body_parts_t *parts = parts_new(serving, 1);
         if (!parts) {
-            fail(serving->res, 503);
+            refuse_memory(serving->res);
             return;
         }
         parts->parts[parts->count++] = (uvhttp__body_part_t){.offset = offset, .size = size, .held = true};
@@ -64,7 +64,7 @@ static void send_range(const serving_t *serving, int status, uint64_t offset, ui
         body.parts = parts;
     }
     uvhttp__ref_acquire(&file->ref);
-    if (uvhttp__response_complete(serving->res, status, file->type, body) != UVHTTP_OK) fail(serving->res, 503);
+    if (uvhttp__response_complete(serving->res, status, file->type, body) != UVHTTP_OK) refuse_memory(serving->res);
 }
 
 /* --- one range --- */
@@ -134,13 +134,13 @@ static void send_ranges(const serving_t *serving, const uvhttp__range_t *ranges,
     snprintf(type, sizeof type, "multipart/byteranges; boundary=%s", boundary);
     uvhttp__body_parts_t *parts = make_parts(serving, ranges, count, boundary, &size);
     if (!parts) {
-        fail(serving->res, 503);
+        refuse_memory(serving->res);
         return;
     }
     for (uint32_t i = 0; i < count; i++) uvhttp__ref_acquire(&file->ref);
     uvhttp__body_t body = {
         .kind = UVHTTP__BODY_PARTS, .size = size, .parts = parts, .release = uvhttp__static_file_release, .arg = file};
-    if (uvhttp__response_complete(serving->res, 206, type, body) != UVHTTP_OK) fail(serving->res, 503);
+    if (uvhttp__response_complete(serving->res, 206, type, body) != UVHTTP_OK) refuse_memory(serving->res);
 }
 
 static void send_by_range(const serving_t *serving, uvhttp_str_t value) {
@@ -151,7 +151,7 @@ static void send_by_range(const serving_t *serving, uvhttp_str_t value) {
     if (options->ranges_max > sizeof few / sizeof *few) {
         ranges = uvhttp_request_alloc(serving->req, options->ranges_max * sizeof *ranges);
         if (!ranges) {
-            fail(serving->res, 503);
+            refuse_memory(serving->res);
             return;
         }
     }
@@ -166,7 +166,7 @@ static void send_by_range(const serving_t *serving, uvhttp_str_t value) {
             else if (put_content_range(serving->res, ranges, file->size) == UVHTTP_OK)
                 send_range(serving, 206, ranges[0].first, ranges[0].size);
             else
-                fail(serving->res, 503);
+                refuse_memory(serving->res);
             return;
         case UVHTTP__RANGE_NONE: break;
     }
@@ -187,16 +187,17 @@ static bool respond_conditionally(const serving_t *serving, const uvhttp__static
     int status = uvhttp__static_condition(fields, &validators);
     if (status == 304 && put_fields(serving, file->shared_fields_size) == UVHTTP_OK)
         return uvhttp_response_empty(serving->res, 304) == UVHTTP_OK;
-    if (status != 200) {
-        fail(serving->res, status == 412 ? 412 : 503);
-        return true;
-    }
+    if (status == 412)
+        uvhttp__response_fail(serving->res, 412, "Precondition Failed\n");
+    else if (status != 200)
+        refuse_memory(serving->res);
+    if (status != 200) return true;
     /* Range is defined for GET only (RFC 9110 section 14.2). */
     if (!fields->range.data || uvhttp_request_method(serving->req) != UVHTTP_GET ||
         !uvhttp__static_range_applies(fields, &validators))
         return false;
     if (put_fields(serving, file->fields.size) != UVHTTP_OK)
-        fail(serving->res, 503);
+        refuse_memory(serving->res);
     else
         send_by_range(serving, fields->range);
     return true;
@@ -210,7 +211,7 @@ void uvhttp__static_respond_file(uvhttp__static_cache_t *cache, const uvhttp__st
     if (serving.file->vary && fields.accept_encoding) serving.file = choose(found, req);
     if (fields.any && respond_conditionally(&serving, &fields)) return;
     if (put_fields(&serving, serving.file->fields.size) != UVHTTP_OK)
-        fail(res, 503);
+        refuse_memory(res);
     else
         send_range(&serving, 200, 0, serving.file->size);
 }

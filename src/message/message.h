@@ -453,6 +453,9 @@ static inline void uvhttp__response_abort(uvhttp_response_t *res) {
     res->flags |= UVHTTP__RESPONSE_ABORTED;
 }
 
+/* Drops the header fields that describe the body that was to be sent, or say how long caches may keep it: they keep any
+ * status for that long (RFC 9111 section 3). For an error that is sent instead. */
+void uvhttp__response_forget_body(uvhttp_response_t *res);
 /* Replaces whatever is recorded by a text/plain response of the library, in any state but COMMITTED; needs no memory.
  * status: 400..599; text: static, or NULL for no body. The user's header fields stay (CORS must reach a 404), but those
  * that describe a body are dropped. */
@@ -487,6 +490,9 @@ int uvhttp__response_complete(uvhttp_response_t *res, int status, const char *co
  * Content-Type. What is there of the same names is replaced, but for Vary. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_LIMIT.
  */
 int uvhttp__response_put_fields(uvhttp_response_t *res, const char *text, size_t size);
+
+/* Whether the list in all fields called `name` has an item (the case of ASCII letters is ignored). */
+bool uvhttp__response_lists(const uvhttp_response_t *res, uvhttp_str_t name, uvhttp_str_t item);
 
 /* Sets (replace) or adds a field, with the checks on syntax but without those on state and on names that are the
  * library's: for the deferred handle and for the library's own fields. Returns 0, UVHTTP_E_INVALID, UVHTTP_E_NOMEM or

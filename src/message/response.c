@@ -266,19 +266,18 @@ void uvhttp__response_fail(uvhttp_response_t *res, int status, const char *text)
     uvhttp__response_fail_by(res, code_of(status), status, text);
 }
 
+void uvhttp__response_forget_body(uvhttp_response_t *res) {
+    if (res->headers_size == 0) return;
+    static const char names[] = "Content-Encoding\0Content-Disposition\0Content-Range\0Content-Language\0"
+                                "Content-Location\0Content-Digest\0Repr-Digest\0Cache-Control\0CDN-Cache-Control\0"
+                                "Expires\0ETag\0Last-Modified\0Location\0";
+    for (const char *name = names; *name; name += strlen(name) + 1)
+        uvhttp__response_remove_fields(res, uvhttp__str_from(name));
+}
+
 void uvhttp__response_fail_by(uvhttp_response_t *res, int code, int status, const char *text) {
-    static const uvhttp_str_t about_body[] = {UVHTTP__STR_INIT("Content-Encoding"),
-                                              UVHTTP__STR_INIT("Content-Disposition"),
-                                              UVHTTP__STR_INIT("Content-Range"),
-                                              UVHTTP__STR_INIT("Content-Language"),
-                                              UVHTTP__STR_INIT("Content-Location"),
-                                              UVHTTP__STR_INIT("Cache-Control"),
-                                              UVHTTP__STR_INIT("ETag"),
-                                              UVHTTP__STR_INIT("Last-Modified"),
-                                              UVHTTP__STR_INIT("Location")};
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_COMMITTED)) return;
-    for (size_t i = 0; i < sizeof about_body / sizeof *about_body; ++i)
-        uvhttp__response_remove_fields(res, about_body[i]);
+    uvhttp__response_forget_body(res);
     res->flags &= (uint16_t) ~(UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_ENDED | UVHTTP__RESPONSE_DEFERRED);
     uvhttp__body_t body = {.kind = UVHTTP__BODY_NONE};
     if (text) body = (uvhttp__body_t){.kind = UVHTTP__BODY_STATIC, .data = text, .size = strlen(text)};

@@ -134,6 +134,16 @@ int uvhttp__response_put_fields(uvhttp_response_t *res, const char *text, size_t
     return 0;
 }
 
+bool uvhttp__response_lists(const uvhttp_response_t *res, uvhttp_str_t name, uvhttp_str_t item) {
+    line_t line;
+    uvhttp_str_t found;
+    for (size_t at = 0; next_line(res, at, &line); at = line.end)
+        if (uvhttp__str_equal_nocase(line.name, name))
+            while (uvhttp__list_next(&line.value, &found))
+                if (uvhttp__str_equal_nocase(found, item)) return true;
+    return false;
+}
+
 bool uvhttp__response_field_is_reserved(uvhttp_str_t name) {
     static const uvhttp_str_t reserved[] = {UVHTTP__STR_INIT("Content-Length"), UVHTTP__STR_INIT("Transfer-Encoding"),
                                             UVHTTP__STR_INIT("Connection"), UVHTTP__STR_INIT("Date"),

@@ -175,7 +175,7 @@ uvhttp_deferred_t *uvhttp_response_defer(uvhttp_response_t *res) {
     if (uvhttp__response_is(res, locked)) return NULL;
     uvhttp_deferred_t *deferred = res->sink->defer(res);
     if (!deferred) {
-        uvhttp__response_fail(res, 503, "Service Unavailable\n");
+        uvhttp__response_unavailable(res, UVHTTP_E_LIMIT);
         return NULL;
     }
     uvhttp__body_release(&res->body);

@@ -76,6 +76,7 @@ static const entry_t *find(const auth_t *auth, const entry_t *wanted, bool with_
 
 static uvhttp_flow_t refuse(uvhttp_response_t *res, const char *challenge) {
     static const char text[] = "Unauthorized\n";
+    uvhttp__response_forget_body(res);
     int status = uvhttp_response_header(res, "WWW-Authenticate", challenge);
     if (status == UVHTTP_OK)
         status = uvhttp_response_send_static(res, 401, "text/plain; charset=utf-8", text, sizeof text - 1);

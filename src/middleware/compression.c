@@ -57,7 +57,7 @@ static bool size_fits(const compression_t *self, const uvhttp_response_t *res) {
 
 static bool may_be_encoded(const uvhttp_response_t *res) {
     if (uvhttp_response_header_get(res, "Content-Encoding").data) return false;
-    return !uvhttp__list_has(uvhttp_response_header_get(res, "Cache-Control"), UVHTTP__STR("no-transform"));
+    return !uvhttp__response_lists(res, UVHTTP__STR("Cache-Control"), UVHTTP__STR("no-transform"));
 }
 
 static bool is_candidate(const compression_t *self, const uvhttp_response_t *res) {

@@ -21,6 +21,7 @@ uvhttp_middleware_t uvhttp__middleware_refused(const char *name, const char *for
 
 uvhttp_flow_t uvhttp__middleware_unavailable(uvhttp_response_t *res) {
     uvhttp__middleware_count(uvhttp_response_request(res), middleware_no_memory);
+    uvhttp__response_forget_body(res);
     (void)uvhttp_response_empty(res, 503);
     return UVHTTP_STOP;
 }
@@ -65,7 +66,8 @@ uvhttp_str_t uvhttp__list_wrong_token(const char *list) {
 
 /* A separate field in addition to the handler's: that is the same list (RFC 9110 section 5.3). */
 int uvhttp__vary_add(uvhttp_response_t *res, uvhttp_str_t name) {
-    uvhttp_str_t vary = uvhttp_response_header_get(res, "Vary");
-    if (uvhttp__list_has(vary, name) || uvhttp__list_has(vary, UVHTTP__STR("*"))) return UVHTTP_OK;
-    return uvhttp__response_put_header(res, UVHTTP__STR("Vary"), name, false);
+    const uvhttp_str_t vary = UVHTTP__STR("Vary");
+    if (uvhttp__response_lists(res, vary, name) || uvhttp__response_lists(res, vary, UVHTTP__STR("*")))
+        return UVHTTP_OK;
+    return uvhttp__response_put_header(res, vary, name, false);
 }

@@ -66,6 +66,7 @@ static uvhttp_flow_t refuse(uvhttp_response_t *res, int status) {
     static const char too_many[] = "Too Many Requests\n";
     static const char unavailable[] = "Service Unavailable\n";
     const char *text = status == 429 ? too_many : unavailable;
+    uvhttp__response_forget_body(res);
     if (uvhttp_response_send_static(res, status, "text/plain; charset=utf-8", text, strlen(text)) != UVHTTP_OK)
         (void)uvhttp_response_empty(res, status);
     return UVHTTP_STOP;

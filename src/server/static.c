@@ -124,17 +124,25 @@ uvhttp_static_files_t *uvhttp_static_files_sized(uvhttp_server_t *server, const 
     return (uvhttp_static_files_t *)site;
 }
 
+/* Conditions and ranges of other methods have another meaning (RFC 9110 section 13.2.2). */
+static void refuse_method(uvhttp_response_t *res) {
+    uvhttp__response_fail(res, 405, "Method Not Allowed\n");
+    (void)uvhttp_response_header(res, "Allow", "GET, HEAD");
+}
+
 int uvhttp_static_respond(uvhttp_static_files_t *files, uvhttp_request_t *req, uvhttp_response_t *res,
                           size_t prefix_size) {
     if (!files || !req || !res || uvhttp_request_path(req).size < prefix_size) return UVHTTP_E_INVALID;
     uvhttp__tcp_loop_t *loop = uvhttp__exchange_of(res)->loop->tcp;
     if (!uvhttp__loop_is_current(loop->io)) return UVHTTP_E_STATE;
     uvhttp_str_t path = uvhttp_request_path(req);
+    uvhttp_method_t method = uvhttp_request_method(req);
     const uvhttp__static_place_t place = place_of((uvhttp__static_site_t *)files, loop);
-    if (prefix_size == path.size)
+    if (prefix_size < path.size && path.data[prefix_size] != '/') return UVHTTP_E_INVALID;
+    if (method != UVHTTP_GET && method != UVHTTP_HEAD)
+        refuse_method(res);
+    else if (prefix_size == path.size)
         uvhttp__static_serve_root(req, res);
-    else if (path.data[prefix_size] != '/')
-        return UVHTTP_E_INVALID;
     else
         uvhttp__static_serve_from(&place, req, res, prefix_size + 1);
     return UVHTTP_OK;

@@ -618,6 +618,21 @@ def test_a_directory_page_shows_what_has_become_of_a_file(start, root):
     assert get(server, "/bare/", headers=[("If-Modified-Since", first.header("Last-Modified"))]).status == 200
 
 
+def test_a_filtered_page_evicts_nothing_from_a_full_cache(start, root):
+    for i in range(4):
+        write(root / f"kept{i}.txt", noise(1000, seed=i))
+    server = start("list_directories=1", "cache_entries_max=4", "cache_size_max=4000", "config.io_threads=1", "revalidate_ms=100000")
+    for i in range(4):
+        assert get(server, f"/kept{i}.txt").status == 200
+    before = server.counters()
+    assert before["static_cache_bytes"] == 4000
+    for i in range(10):
+        assert page(server, f"/bare/?filter=o{i}").names() == []
+    after = server.counters()
+    assert after["static_evictions"] == before["static_evictions"]
+    assert after["static_cache_bytes"] == 4000
+
+
 # --- single-page applications ---
 
 
@@ -628,7 +643,10 @@ def test_the_fallback_can_be_for_navigation_only(start):
         response = get(server, target, headers=browser)
         assert response.body == b"<h1>home</h1>" and "Accept" in response.all("Vary"), target
         for accept in ([], [("Accept", "*/*")], [("Accept", "application/json")], [("Accept", "text/html2, xtext/html")]):
-            assert get(server, target, headers=accept).status == 404, accept
+            refused = get(server, target, headers=accept)
+            assert refused.status == 404, accept
+            # A cache that keeps it must not send it to a browser (RFC 9110 section 12.5.5).
+            assert "Accept" in refused.all("Vary"), accept
     assert get(server, "/text.txt", headers=browser).header("Vary") is None
 
 

@@ -7,7 +7,8 @@
 /* --- what the server's thread has seen --- */
 
 static atomic_int reported, noted, passed, finished, done, aborted, tries;
-static atomic_bool quiet; /* the error function leaves the response as it is */
+static atomic_bool quiet;   /* the error function leaves the response as it is */
+static atomic_bool caching; /* middleware says how long the response may be kept, and how it is coded */
 
 static void on_finish(uvhttp_response_t *res, void *user) {
     (void)user;
@@ -32,6 +33,9 @@ static void add_hooks(uvhttp_response_t *res) {
 static uvhttp_flow_t pass(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     passed++;
+    if (caching && (uvhttp_response_header(res, "Cache-Control", "max-age=60") != UVHTTP_OK ||
+                    uvhttp_response_header(res, "Content-Encoding", "gzip") != UVHTTP_OK))
+        abort();
     add_hooks(res);
     return UVHTTP_NEXT;
 }
@@ -79,7 +83,7 @@ static uvhttp_deferred_t *kept;
 
 static void begin(serving_t *serving, uvhttp_error_cb function) {
     reported = noted = passed = finished = done = aborted = tries = 0;
-    quiet = false;
+    quiet = caching = false;
     serving->config.body_size_max = 10;
     serving_make(serving);
     uvhttp_server_t *server = serving->server;
@@ -270,6 +274,24 @@ static void test_head_gets_no_content_whatever_is_wrong_with_it(void **state) {
     uvhttp_deferred_release(kept);
 }
 
+/* "Cache-Control: max-age=60" was not meant for a 413, which a cache would keep. */
+static void test_a_refusal_has_no_field_that_describes_another_body(void **state) {
+    static const char *const requests[] = {"POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n",
+                                           "POST /hello HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
+                                           GET("/nothing"), GET("/missing")};
+    begin(*state, NULL);
+    caching = true;
+    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+        int fd = client_ask(*state, requests[i]);
+        client_response_t *response = client_read(fd);
+        assert_in_range(response->status, 400, 500);
+        assert_non_null(strstr(response->text, "X-Finished: yes\r\n"));
+        assert_null(strstr(response->text, "Cache-Control:"));
+        assert_null(strstr(response->text, "Content-Encoding:"));
+        close(fd);
+    }
+}
+
 /* The request is another thread's: the response has an exchange of its own, and hooks ran for the first one. */
 static void test_a_deferred_response_that_is_late_is_reported(void **state) {
     serving_t *serving = *state;
@@ -302,5 +324,6 @@ int main(void) {
                        test_without_one_the_default_leaves, test_one_that_does_nothing_lets_the_default_leave,
                        test_a_handlers_own_errors_are_its_own, test_it_responds_at_once_or_not_at_all,
                        test_head_gets_no_content_whatever_is_wrong_with_it,
+                       test_a_refusal_has_no_field_that_describes_another_body,
                        test_a_deferred_response_that_is_late_is_reported, test_a_head_that_is_late_is_reported);
 }

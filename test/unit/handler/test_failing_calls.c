@@ -126,12 +126,45 @@ static void test_each_allocation_may_fail(void **state) {
     fail_each_allocation_of(&life, state, 50);
 }
 
+/* Without memory for a new name: 503, which passes, and says when to ask again. 500 only if there is none for the
+ * message that wakes the request after the look-up. */
+static void speak_without_memory(one_thread_t *it) {
+    char request[128], text[1024];
+    int unavailable = 0, unwoken = 0, status = 0;
+    for (int i = 1; status != 404 || test_allocator_failed(); i++) {
+        int fd = one_thread_connect(it);
+        one_thread_run(it, -1, 0); /* accepted */
+        test_allocator_fail_at((size_t)i);
+        snprintf(request, sizeof request, "GET /warm/missing%d.txt" CLOSE, i);
+        size_t size = one_thread_exchange(it, fd, request, strlen(request), NULL, text, sizeof text - 1);
+        text[size] = '\0';
+        status = size > 12 ? (int)strtol(text + 9, NULL, 10) : 0;
+        if (strstr(text, "\n\r\nout of memory\n")) status = 0; /* the server's own, before it was routed */
+        if (status == 503) assert_non_null(strstr(text, "\r\nRetry-After: 1\r\n"));
+        unavailable += status == 503;
+        unwoken += status == 500;
+        one_thread_close(it, fd);
+    }
+    test_allocator_fail_at(0);
+    assert_true(unavailable >= 2);
+    assert_int_equal(unwoken, 1);
+}
+
+static void test_a_look_up_without_memory_gets_503(void **state) {
+    one_thread_t it;
+    one_thread_init(&it, *(uvhttp_engine_t *)*state);
+    it.set_up = set_up;
+    it.speak = speak_without_memory;
+    one_thread_serve(&it);
+}
+
 int main(void) {
     memset(large, 'l', LARGE);
     test_allocator_install();
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
     set_up_folder();
-    int failed = RUN_IN_ONE_THREAD(test_each_system_call_may_fail, test_each_allocation_may_fail);
+    int failed = RUN_IN_ONE_THREAD(test_each_system_call_may_fail, test_each_allocation_may_fail,
+                                   test_a_look_up_without_memory_gets_503);
     remove_tree(folder);
     return failed;
 }

@@ -104,7 +104,7 @@ static void test_both_ways_of_opening_stay_below_the_root(void **state) {
 
 /* --- loading --- */
 
-#define NOW INT64_C(1700000000000)
+#define NOW (uvhttp__clock_unix_ms() + 10000) /* later than everything that the tests do to files */
 
 static void release(uvhttp__static_found_t *found) {
     for (int i = 0; i < UVHTTP__STATIC_CODINGS; i++)
@@ -144,6 +144,23 @@ static void test_a_file_that_is_too_fresh_is_loaded_again(void **state) {
     assert_ptr_not_equal(first.files[0], second.files[0]);
     assert_int_equal(first.files[0]->etag.size, second.files[0]->etag.size);
     assert_memory_equal(first.files[0]->etag.data, second.files[0]->etag.data, first.files[0]->etag.size);
+    release(&first);
+    release(&second);
+    uvhttp__static_site_free(site);
+}
+
+/* Archives and copies keep the date of a file: that it has come to be just now shows in the time of its change alone.
+ */
+static void test_a_file_with_an_old_date_that_has_just_come_is_loaded_again(void **state) {
+    (void)state;
+    uvhttp__static_site_t *site = site_new(NULL);
+    uvhttp__static_found_t first, second;
+    write_file("root/a.txt", "aaaa"); /* dated 2001 */
+    uvhttp__static_look_up(site, "a.txt", "", NULL, uvhttp__clock_unix_ms(), &first);
+    assert_false(first.files[0]->settled);
+    uvhttp__static_look_up(site, "a.txt", "", &first, NOW, &second);
+    assert_ptr_not_equal(first.files[0], second.files[0]);
+    assert_true(second.files[0]->settled);
     release(&first);
     release(&second);
     uvhttp__static_site_free(site);
@@ -300,6 +317,7 @@ int main(void) {
         cmocka_unit_test(test_both_ways_of_opening_stay_below_the_root),
         cmocka_unit_test(test_what_has_not_changed_is_not_loaded_again),
         cmocka_unit_test(test_a_file_that_is_too_fresh_is_loaded_again),
+        cmocka_unit_test(test_a_file_with_an_old_date_that_has_just_come_is_loaded_again),
         cmocka_unit_test(test_memory_in_use_beyond_twice_the_budget_is_not_added_to),
         cmocka_unit_test(test_every_allocation_may_fail),
         cmocka_unit_test(test_an_unreadable_root_is_named),

@@ -333,6 +333,30 @@ static void test_failure_replaces_everything_but_the_users_headers(void **state)
     assert_null(type().data);
 }
 
+/* A cache would keep a 500 for as long as Expires says (RFC 9111 section 3), and a client would miss bytes that a
+ * digest has counted. */
+static void test_failure_keeps_nothing_that_is_said_of_another_body(void **state) {
+    (void)state;
+    static const char *const names[] = {"Content-Encoding",
+                                        "Content-Disposition",
+                                        "Content-Range",
+                                        "Content-Language",
+                                        "Content-Location",
+                                        "Content-Digest",
+                                        "Repr-Digest",
+                                        "Cache-Control",
+                                        "CDN-Cache-Control",
+                                        "Expires",
+                                        "ETag",
+                                        "Last-Modified",
+                                        "Location"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+        assert_int_equal(uvhttp_response_header(&ex.res, names[i], "x"), 0);
+        uvhttp__response_fail(&ex.res, 500, "Internal Server Error\n");
+        if (ex.res.headers_size != 0) fail_msg("kept: %.*s", (int)ex.res.headers_size, ex.res.headers);
+    }
+}
+
 static void test_reset_forgets_the_response(void **state) {
     (void)state;
     assert_int_equal(uvhttp_response_header(&ex.res, "A", "1"), 0);
@@ -349,14 +373,14 @@ static void test_reset_forgets_the_response(void **state) {
 }
 
 int main(void) {
-    return RUN_TESTS_WITH(set_up, tear_down, test_texts_with_a_length_are_copied_as_they_are, test_text_is_copied,
-                          test_last_response_counts, test_status_out_of_range_changes_nothing,
-                          test_content_type_is_checked_and_copied,
-                          test_content_type_header_stays_when_a_response_has_none, test_static_body_is_not_copied,
-                          test_ref_is_released_once_when_replaced, test_ref_is_released_once_at_the_end,
-                          test_ref_is_released_when_it_is_refused, test_a_body_is_released_once,
-                          test_file_range_is_checked, test_file_is_closed_in_every_case, test_file_is_opened_by_path,
-                          test_redirect_sets_location, test_memory_limit_is_distinguished,
-                          test_nothing_changes_after_the_head_has_left, test_status_can_be_changed_alone,
-                          test_failure_replaces_everything_but_the_users_headers, test_reset_forgets_the_response);
+    return RUN_TESTS_WITH(
+        set_up, tear_down, test_texts_with_a_length_are_copied_as_they_are, test_text_is_copied,
+        test_last_response_counts, test_status_out_of_range_changes_nothing, test_content_type_is_checked_and_copied,
+        test_content_type_header_stays_when_a_response_has_none, test_static_body_is_not_copied,
+        test_ref_is_released_once_when_replaced, test_ref_is_released_once_at_the_end,
+        test_ref_is_released_when_it_is_refused, test_a_body_is_released_once, test_file_range_is_checked,
+        test_file_is_closed_in_every_case, test_file_is_opened_by_path, test_redirect_sets_location,
+        test_memory_limit_is_distinguished, test_nothing_changes_after_the_head_has_left,
+        test_status_can_be_changed_alone, test_failure_replaces_everything_but_the_users_headers,
+        test_failure_keeps_nothing_that_is_said_of_another_body, test_reset_forgets_the_response);
 }

@@ -83,6 +83,29 @@ static void test_basic_refuses_all_others_alike(void **state) {
     drop(middleware);
 }
 
+/* Middleware before may say how long the response may be kept, and caches keep a 401 for as long (RFC 9111 section 3).
+ */
+static void test_refusals_are_not_the_response_that_may_be_kept(void **state) {
+    (void)state;
+    uvhttp_middleware_t middleware = BASIC(LIST({"alice", "wonder"}));
+    for (int with_memory = 0; with_memory < 2; with_memory++) {
+        begin(UVHTTP_GET);
+        assert_int_equal(uvhttp_response_header(&ex.res, "Cache-Control", "public, max-age=3600"), 0);
+        assert_int_equal(uvhttp_response_header(&ex.res, "ETag", "\"page\""), 0);
+        if (with_memory) {
+            assert_401(run(middleware), basic_challenge);
+            continue;
+        }
+        exchange_field(&ex, "Authorization", basic("alice:wonder"));
+        leave_memory(0);
+        assert_int_equal(run(middleware), UVHTTP_STOP);
+        assert_int_equal(uvhttp_response_status(&ex.res), 503);
+        assert_string_equal(fields(), "");
+        ex.arena.size_max = SIZE_MAX;
+    }
+    drop(middleware);
+}
+
 static void test_basic_refuses_malformed_credentials(void **state) {
     (void)state;
     uvhttp_middleware_t middleware = BASIC(LIST({"a", "b"}));
@@ -352,10 +375,11 @@ static void test_every_allocation_may_fail(void **state) {
 int main(void) {
     test_allocator_install();
     return RUN_TESTS_WITH(setup, teardown, test_basic_lets_the_listed_pass, test_basic_refuses_all_others_alike,
-                          test_basic_refuses_malformed_credentials, test_longest_names_and_passwords,
-                          test_every_entry_of_a_full_list_is_found, test_one_bit_makes_other_credentials,
-                          test_basic_callback_decides, test_realm_is_quoted, test_bearer_lets_the_listed_pass,
-                          test_longest_token_of_a_list, test_bearer_callback_decides_and_names_the_user,
-                          test_id_and_user_of_a_request_are_two_things, test_options_that_contradict_are_refused,
-                          test_options_are_copied, test_without_memory_nobody_passes, test_every_allocation_may_fail);
+                          test_refusals_are_not_the_response_that_may_be_kept, test_basic_refuses_malformed_credentials,
+                          test_longest_names_and_passwords, test_every_entry_of_a_full_list_is_found,
+                          test_one_bit_makes_other_credentials, test_basic_callback_decides, test_realm_is_quoted,
+                          test_bearer_lets_the_listed_pass, test_longest_token_of_a_list,
+                          test_bearer_callback_decides_and_names_the_user, test_id_and_user_of_a_request_are_two_things,
+                          test_options_that_contradict_are_refused, test_options_are_copied,
+                          test_without_memory_nobody_passes, test_every_allocation_may_fail);
 }

@@ -237,6 +237,23 @@ static void respond_not_modified_with(const char *name, const char *value) {
     respond_not_modified(NULL, NULL);
 }
 
+/* Several fields of a name are one list (RFC 9110 section 5.3). */
+static void test_lists_in_several_fields_are_read_to_their_end(void **state) {
+    (void)state;
+    assert_int_equal(uvhttp_response_header(&ex.res, "Cache-Control", "private"), 0);
+    assert_int_equal(uvhttp_response_header_add(&ex.res, "cache-control", "max-age=60, No-Transform"), 0);
+    respond(NULL, "gzip", "text/plain", plain, PLAIN_SIZE);
+    assert_untouched(plain, PLAIN_SIZE);
+    assert_no_header("Vary");
+    exchange_deinit(&ex);
+    setup(NULL);
+    assert_int_equal(uvhttp_response_header(&ex.res, "Vary", "Origin"), 0);
+    assert_int_equal(uvhttp_response_header_add(&ex.res, "Vary", "accept-encoding"), 0);
+    uint32_t size = ex.res.headers_size;
+    respond(NULL, NULL, "text/plain", plain, PLAIN_SIZE);
+    assert_int_equal(ex.res.headers_size, size);
+}
+
 /* RFC 9110 section 15.4.5 */
 static void test_a_304_varies_as_the_response_that_it_stands_for(void **state) {
     (void)state;
@@ -317,7 +334,7 @@ int main(void) {
         test_vary_is_sent_to_clients_that_accept_nothing, test_sizes_have_limits, test_types_decide,
         test_what_is_encoded_or_must_not_be_transformed_is_left_alone,
         test_a_body_that_does_not_shrink_is_sent_as_it_is, test_vary_is_not_doubled_and_a_strong_etag_becomes_weak,
-        test_partial_responses_are_left_alone, test_a_304_varies_as_the_response_that_it_stands_for,
-        test_a_304_has_the_validator_that_the_client_has, test_wrong_options_are_refused,
-        test_every_allocation_may_fail);
+        test_partial_responses_are_left_alone, test_lists_in_several_fields_are_read_to_their_end,
+        test_a_304_varies_as_the_response_that_it_stands_for, test_a_304_has_the_validator_that_the_client_has,
+        test_wrong_options_are_refused, test_every_allocation_may_fail);
 }

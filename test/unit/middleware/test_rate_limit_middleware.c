@@ -94,6 +94,18 @@ static uvhttp_rate_limit_stats_t stats_of(uvhttp_middleware_t limit) {
     return stats;
 }
 
+static void test_a_refusal_is_not_the_response_that_may_be_kept(void **state) {
+    (void)state;
+    uvhttp_middleware_t limit = make((uvhttp_rate_limit_options_t){.per_second = 0.1, .burst = 1});
+    assert_true(ask(limit, "192.0.2.1:1"));
+    assert_int_equal(uvhttp_response_header(&ex.res, "Cache-Control", "public, max-age=3600"), 0);
+    assert_int_equal(limit.run(&ex.req, &ex.res, limit.user), UVHTTP_STOP);
+    assert_int_equal(uvhttp_response_status(&ex.res), 429);
+    assert_null(uvhttp_response_header_get(&ex.res, "Cache-Control").data);
+    assert_str(uvhttp_response_header_get(&ex.res, "Retry-After"), "10");
+    end(limit);
+}
+
 static void test_requests_beyond_the_burst_are_refused_and_notified_when_to_come_back(void **state) {
     (void)state;
     uvhttp_middleware_t limit = make((uvhttp_rate_limit_options_t){.per_second = 0.1, .burst = 2});
@@ -554,7 +566,8 @@ int main(void) {
     uvhttp_log_set_rate_limit(0);
     uvhttp_log_set_callback(keep_line, NULL);
     return RUN_TESTS_WITH(
-        setup, teardown, test_requests_beyond_the_burst_are_refused_and_notified_when_to_come_back,
+        setup, teardown, test_a_refusal_is_not_the_response_that_may_be_kept,
+        test_requests_beyond_the_burst_are_refused_and_notified_when_to_come_back,
         test_the_defaults_are_a_hundred_a_second, test_rates_become_whole_ns,
         test_the_status_and_the_fields_can_be_chosen, test_two_limiters_on_one_route_both_say_what_is_left,
         test_a_response_without_memory_is_still_a_response, test_clients_are_distinguished_by_address,

@@ -1,5 +1,6 @@
 /* Owns: tests of requests to other servers that a handler on the loop sends: the test's thread is that server, too. */
 #include <dlfcn.h>
+#include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
@@ -106,18 +107,64 @@ static bool send_fails(int fd) {
     return atomic_fetch_sub(&sends_before_failure, 1) == 0;
 }
 
+/* What the client sends without looking for a response, which it does in each iteration. */
+static atomic_int send_piece_max; /* bytes that a call accepts; 0: as many as there is space for */
+static atomic_int sends, sends_most;
+static atomic_size_t send_largest; /* bytes of a call */
+
+static bool is_other(int fd) {
+    struct sockaddr_in peer = {0};
+    return other_port && getpeername(fd, (struct sockaddr *)&peer, &(socklen_t){sizeof peer}) == 0 &&
+           peer.sin_port == other_port;
+}
+
 /* The program's own in place of the C library's. */
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
     static ssize_t (*_Atomic real)(int fd, const struct msghdr *message, int flags);
     if (!real) real = (ssize_t(*)(int, const struct msghdr *, int))(uintptr_t)dlsym(RTLD_NEXT, "sendmsg");
-    if (!send_fails(fd)) return real(fd, message, flags);
-    errno = atomic_exchange(&send_failure, 0);
-    return -1;
+    if (send_fails(fd)) {
+        errno = atomic_exchange(&send_failure, 0);
+        return -1;
+    }
+    if (!send_piece_max || !is_other(fd)) return real(fd, message, flags);
+    size_t size = 0;
+    for (size_t i = 0; i < message->msg_iovlen; i++) size += message->msg_iov[i].iov_len;
+    if (size > send_largest) send_largest = size;
+    if (++sends > sends_most) sends_most = sends;
+    struct iovec piece = message->msg_iov[0];
+    if (piece.iov_len > (size_t)send_piece_max) piece.iov_len = (size_t)send_piece_max;
+    return real(fd, &(struct msghdr){.msg_iov = &piece, .msg_iovlen = 1}, flags);
+}
+
+ssize_t recv(int fd, void *data, size_t size, int flags) {
+    static ssize_t (*_Atomic real)(int fd, void *data, size_t size, int flags);
+    if (!real) real = (ssize_t(*)(int, void *, size_t, int))(uintptr_t)dlsym(RTLD_NEXT, "recv");
+    if (send_piece_max && is_other(fd)) sends = 0;
+    return real(fd, data, size, flags);
 }
 
 static void fail_send(int error, int sends_before) {
     sends_before_failure = sends_before;
     send_failure = error;
+}
+
+static atomic_bool unsupported_first;
+
+/* The C library's, with an address in front whose family this kernel has no sockets for: AF_INET6 may be switched off,
+ * or forbidden by a sandbox. */
+int getaddrinfo(const char *name, const char *port, const struct addrinfo *hints, struct addrinfo **found) {
+    static int (*_Atomic real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+    if (!real)
+        real = (int (*)(const char *, const char *, const struct addrinfo *, struct addrinfo **))(uintptr_t)dlsym(
+            RTLD_NEXT, "getaddrinfo");
+    int status = real(name, port, hints, found);
+    struct addrinfo *first = status == 0 && unsupported_first ? calloc(1, sizeof *first) : NULL;
+    if (!first) return status;
+    static struct sockaddr without = {.sa_family = AF_MAX};
+    *first = (struct addrinfo){.ai_family = AF_MAX, .ai_addr = &without, .ai_addrlen = sizeof without};
+    first->ai_next = *found;
+    *found = first;
+    return 0;
 }
 
 /* A wait with a time limit may be interrupted, as client_receive says. */
@@ -345,6 +392,34 @@ static void test_a_send_that_fails_ends_the_request(void **state) {
     close(listener);
 }
 
+/* A server that reads as fast as the client sends must not occupy the loop until all of a large body has been sent. */
+static void test_a_large_body_leaves_others_their_share(void **state) {
+    static char body[1024 * 1024], head[1024];
+    serving_t *serving = *state;
+    int listener = other_listen();
+    begin(serving);
+    ask_for(&(uvhttp_client_request_t){
+        .url = url, .method = "PUT", .body = body, .body_size = sizeof body, .timeout_ms = LIMIT_SECONDS * 1000});
+    sends = sends_most = 0;
+    send_largest = 0;
+    send_piece_max = 8192;
+    int client = client_ask(serving, GET("/ask"));
+    int fd = other_asked(listener, head, sizeof head);
+    char *received = malloc(sizeof body);
+    for (size_t size = 0; size < sizeof body;) {
+        ssize_t got = client_receive_some(fd, received, sizeof body - size);
+        assert_true(got > 0);
+        size += (size_t)got;
+    }
+    free(received);
+    send_piece_max = 0;
+    client_send_text(fd, "HTTP/1.1 204 No Content\r\n\r\n");
+    assert_string_equal(client_read(client)->body, "204   0 ");
+    assert_in_range(sends_most, 1, 8); /* when it has connected, and in the iteration after that */
+    assert_in_range(send_largest, 1, 257 * 1024);
+    close_all(fd, client, listener);
+}
+
 static void test_a_send_that_is_interrupted_or_would_block_is_tried_again(void **state) {
     static const int errors[] = {EINTR, EAGAIN};
     char head[1024];
@@ -470,6 +545,22 @@ static void test_a_name_has_all_its_addresses_tried(void **state) {
     close(client);
 }
 
+static void test_an_address_of_a_family_without_sockets_is_passed_over(void **state) {
+    char head[1024], name[64];
+    serving_t *serving = *state;
+    int listener = other_listen();
+    begin(serving);
+    snprintf(name, sizeof name, "http://127.1%s", strrchr(url, ':'));
+    ask_for(&(uvhttp_client_request_t){.url = name});
+    unsupported_first = true;
+    int client = client_ask(serving, GET("/ask"));
+    int fd = other_asked(listener, head, sizeof head);
+    unsupported_first = false;
+    client_send_text(fd, "HTTP/1.1 204 No Content\r\n\r\n");
+    assert_string_equal(client_read(client)->body, "204   0 ");
+    close_all(fd, client, listener);
+}
+
 static void test_a_unix_socket_is_asked(void **state) {
     char head[1024], name[64], at[128];
     serving_t *serving = *state;
@@ -545,11 +636,12 @@ static void test_a_client_that_goes_gives_the_request_up(void **state) {
 }
 
 int main(void) {
-    return RUN_ON_EACH(
-        test_responses_of_every_framing_are_read, test_what_is_no_response_is_refused, test_a_response_has_limits,
-        test_interim_responses_have_a_limit, test_a_request_goes_out_whole, test_a_send_that_fails_ends_the_request,
-        test_a_send_that_is_interrupted_or_would_block_is_tried_again,
-        test_a_response_that_came_before_a_send_fails_counts, test_a_deadline_holds_for_all_of_it,
-        test_what_can_be_said_at_once_is, test_a_name_has_all_its_addresses_tried, test_a_unix_socket_is_asked,
-        test_a_host_called_unix_is_a_name, test_a_client_that_goes_gives_the_request_up);
+    return RUN_ON_EACH(test_responses_of_every_framing_are_read, test_what_is_no_response_is_refused,
+                       test_a_response_has_limits, test_interim_responses_have_a_limit, test_a_request_goes_out_whole,
+                       test_a_send_that_fails_ends_the_request, test_a_large_body_leaves_others_their_share,
+                       test_a_send_that_is_interrupted_or_would_block_is_tried_again,
+                       test_a_response_that_came_before_a_send_fails_counts, test_a_deadline_holds_for_all_of_it,
+                       test_what_can_be_said_at_once_is, test_a_name_has_all_its_addresses_tried,
+                       test_an_address_of_a_family_without_sockets_is_passed_over, test_a_unix_socket_is_asked,
+                       test_a_host_called_unix_is_a_name, test_a_client_that_goes_gives_the_request_up);
 }

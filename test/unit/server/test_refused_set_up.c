@@ -1,6 +1,8 @@
 /* Owns: tests of what a program gives for proxies, static files and WebSocket before it listens, and gets refused: the
  * code, the text that says what is wrong, and that listening fails then, too. */
 /* Needs: static websocket. */
+#include <fcntl.h>
+#include <unistd.h>
 #include <uvhttp/proxy.h>
 #include <uvhttp/static.h>
 #include <uvhttp/websocket.h>
@@ -176,6 +178,38 @@ static void test_a_prefix_that_is_none_of_the_path_is_refused(void **state) {
     serving_stop(serving);
 }
 
+static void respond_any(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    if (uvhttp_static_respond(user, req, res, 6) != UVHTTP_OK) abort();
+}
+
+/* Conditions and ranges have another meaning for other methods (RFC 9110 section 13.2.2): 304 for a DELETE is wrong. */
+static void test_files_for_handlers_are_for_get_and_head(void **state) {
+    serving_t *serving = *state;
+    char root[] = "/tmp/uvhttp_files_XXXXXX", path[64];
+    assert_non_null(mkdtemp(root));
+    snprintf(path, sizeof path, "%s/a", root);
+    close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    serving_make(serving);
+    uvhttp_static_files_t *files = uvhttp_static_files(serving->server, root, NULL);
+    assert_non_null(uvhttp_route(serving->server, UVHTTP_ANY, "/files/a", respond_any, files, UVHTTP_EXEC_LOOP));
+    serving_start(serving);
+    static const char *const methods[] = {"DELETE", "OPTIONS", "GET"};
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        char request[128];
+        snprintf(request, sizeof request,
+                 "%s /files/a HTTP/1.1\r\nHost: a\r\nConnection: close\r\nIf-None-Match: *\r\n\r\n", methods[i]);
+        int fd = client_ask(serving, request);
+        bool served = i == 2;
+        client_response_t *response = client_read(fd);
+        assert_int_equal(response->status, served ? 304 : 405);
+        assert_int_equal(strstr(response->text, "\r\nAllow: GET, HEAD\r\n") != NULL, !served);
+        close(fd);
+    }
+    serving_stop(serving);
+    unlink(path);
+    rmdir(root);
+}
+
 /* --- WebSocket --- */
 
 static void on_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
@@ -248,6 +282,7 @@ int main(void) {
         cmocka_unit_test(test_static_files_are_added_before_the_first_listen),
         cmocka_unit_test(test_files_for_handlers_need_a_root),
         ON_EACH(test_a_prefix_that_is_none_of_the_path_is_refused),
+        ON_EACH(test_files_for_handlers_are_for_get_and_head),
         cmocka_unit_test(test_messages_or_fragments_are_received),
         cmocka_unit_test(test_options_of_websocket_have_ranges),
         cmocka_unit_test(test_options_of_websocket_that_are_right_are_accepted),
