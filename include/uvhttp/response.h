@@ -219,7 +219,8 @@ UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_deferred_send(uvhttp_deferred_t *defe
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_deferred_send_ref(uvhttp_deferred_t *deferred, int status,
                                                              const char *content_type, const void *data, size_t size,
                                                              void (*release)(void *arg), void *arg);
-/** Sets a header field of the response to come. One thread at a time. */
+/** Sets a header field of the response to come, as uvhttp_response_header does. A refusal by the state of the response
+ * or by a maximum is logged, and the field is not sent. One thread at a time. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_deferred_header(uvhttp_deferred_t *deferred, const char *name,
                                                              const char *value);
 /** Sends an interim response, as uvhttp_response_interim does. A refusal by the state of the response or by a maximum

@@ -220,18 +220,21 @@ template <class T> class [[nodiscard]] spawned final : detail::branch_owner {
     }
     spawned(const spawned &) = delete;
     spawned &operator=(const spawned &) = delete;
+    ~spawned() {
+        uvhttp_timer_stop(&wakes_);
+    }
 
     /** Returns whether it has ended, or was cancelled. */
     bool done() const noexcept {
         return ended_ || cancelled_;
     }
-    /** Destroys the task at the co_await where it is suspended. A coroutine that awaits the task gets UVHTTP_E_ABORTED.
-     * No effect after its end. The task must not call this itself. */
+    /** Destroys the task at the co_await where it is suspended. A coroutine that awaits the task gets UVHTTP_E_ABORTED
+     * after this call: it may destroy the caller. No effect after its end. The task must not call this itself. */
     void cancel() {
         if (done()) return;
         cancelled_ = true;
         branch_.cancel();
-        if (waiter_) std::exchange(waiter_, nullptr).resume();
+        if (waiter_) (void)uvhttp_timer_start(&wakes_, 0, wake, this); /* it cannot fail on this thread */
     }
 
     /** co_await job: waits for its end, and returns its value or throws its exception. One coroutine can wait, and the
@@ -271,7 +274,12 @@ template <class T> class [[nodiscard]] spawned final : detail::branch_owner {
         ended_ = true;
         return waiter_ ? std::exchange(waiter_, nullptr) : std::noop_coroutine();
     }
+    static void wake(uvhttp_timer_t *, void *self) {
+        auto *it = static_cast<spawned *>(self);
+        if (it->waiter_) std::exchange(it->waiter_, nullptr).resume();
+    }
 
+    uvhttp_timer_t wakes_{}; /* the waiter, once the task is cancelled */
     std::optional<value> value_{};
     std::coroutine_handle<> waiter_{};
     bool ended_ = false, cancelled_ = false, given_ = false;

@@ -3,6 +3,7 @@
 #include "exchange/deferred.h"
 
 #include <string.h>
+#include <uvhttp/log.h>
 
 #include "base/alloc.h"
 #include "base/chars.h"
@@ -44,6 +45,14 @@ static void take_on_stop(const message_t *message, const uvhttp__exchange_t *exc
     if (stops) message->run(&deferred->exchange->response, message->arg);
 }
 
+/* The caller has returned: only the log can say it. */
+static void set_header(const message_t *message, uvhttp_response_t *res) {
+    int status = uvhttp_response_header(res, message->type, message->value);
+    if (status != UVHTTP_OK)
+        UVHTTP_LOG_WARN("http: header field %s of a deferred response refused: %s", message->type,
+                        uvhttp_error_message(status));
+}
+
 static void apply(const message_t *message, uvhttp__exchange_t *exchange) {
     uvhttp_response_t *res = &exchange->response;
     int status = UVHTTP_OK;
@@ -55,7 +64,7 @@ static void apply(const message_t *message, uvhttp__exchange_t *exchange) {
             status = uvhttp_response_send_ref(res, message->status, message->type, message->data, message->size,
                                               message->release, message->arg);
             break;
-        case HEADER: (void)uvhttp_response_header(res, message->type, message->value); break;
+        case HEADER: set_header(message, res); break;
         case INTERIM:
             (void)uvhttp__response_interim(res, message->status, (uvhttp_str_t){message->data, message->size});
             break;
@@ -181,8 +190,7 @@ int uvhttp_deferred_header(uvhttp_deferred_t *deferred, const char *name, const 
 int uvhttp_deferred_header_str(uvhttp_deferred_t *deferred, const char *name, uvhttp_str_t value) {
     if (!deferred || !name || !value.data) return UVHTTP_E_INVALID;
     size_t name_size = strlen(name) + 1;
-    if (!uvhttp__valid_header_name((uvhttp_str_t){name, name_size - 1}) || !uvhttp__valid_header_value(value))
-        return UVHTTP_E_INVALID;
+    if (!uvhttp__response_may_have_field((uvhttp_str_t){name, name_size - 1}, value)) return UVHTTP_E_INVALID;
     message_t *message = message_new(deferred, HEADER, name_size + value.size + 1);
     if (!message) return UVHTTP_E_NOMEM;
     message->type = memcpy(message->text, name, name_size);

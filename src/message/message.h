@@ -494,9 +494,12 @@ int uvhttp__response_put_fields(uvhttp_response_t *res, const char *text, size_t
 /* Whether the list in all fields called `name` has an item (the case of ASCII letters is ignored). */
 bool uvhttp__response_lists(const uvhttp_response_t *res, uvhttp_str_t name, uvhttp_str_t item);
 
+/* Whether uvhttp_response_header accepts the field: it is well-formed, and not the library's (but `Connection: close`
+ * is). */
+bool uvhttp__response_may_have_field(uvhttp_str_t name, uvhttp_str_t value);
+
 /* Sets (replace) or adds a field, with the checks on syntax but without those on state and on names that are the
- * library's: for the deferred handle and for the library's own fields. Returns 0, UVHTTP_E_INVALID, UVHTTP_E_NOMEM or
- * UVHTTP_E_LIMIT. */
+ * library's: for the library's own fields. Returns 0, UVHTTP_E_INVALID, UVHTTP_E_NOMEM or UVHTTP_E_LIMIT. */
 int uvhttp__response_put_header(uvhttp_response_t *res, uvhttp_str_t name, uvhttp_str_t value, bool replace);
 
 /* Whether a response with this status has a body and a Content-Length (RFC 9110 section 6.4.1): not 1xx, 204, 304. */

@@ -153,14 +153,22 @@ bool uvhttp__response_field_is_reserved(uvhttp_str_t name) {
     return false;
 }
 
+static bool asks_to_close(uvhttp_str_t name, uvhttp_str_t value) {
+    return uvhttp__str_equal_nocase(name, UVHTTP__STR("Connection")) &&
+           uvhttp__str_equal_nocase(value, UVHTTP__STR("close"));
+}
+
+bool uvhttp__response_may_have_field(uvhttp_str_t name, uvhttp_str_t value) {
+    if (uvhttp__response_field_is_reserved(name)) return asks_to_close(name, value);
+    return uvhttp__valid_header_name(name) && uvhttp__valid_header_value(value);
+}
+
 static int put_header(uvhttp_response_t *res, const char *name_text, uvhttp_str_t value, bool replace) {
     if (!name_text || !value.data) return UVHTTP_E_INVALID;
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_COMMITTED | UVHTTP__RESPONSE_DEFERRED)) return UVHTTP_E_STATE;
     uvhttp_str_t name = uvhttp__str_from(name_text);
     if (uvhttp__response_field_is_reserved(name)) {
-        bool close = uvhttp__str_equal_nocase(name, UVHTTP__STR("Connection")) &&
-                     uvhttp__str_equal_nocase(value, UVHTTP__STR("close"));
-        if (!close) return UVHTTP_E_INVALID;
+        if (!asks_to_close(name, value)) return UVHTTP_E_INVALID;
         res->flags |= UVHTTP__RESPONSE_CLOSE;
         return 0;
     }

@@ -27,6 +27,14 @@ def test_help_fits_a_terminal():
         assert len(line) <= 80, line
 
 
+@pytest.mark.parametrize("arguments", [["help"], ["--help"], ["check", "-h"], ["version"], ["man"], ["completion", "fish"], ["explain"], ["serve", "--help"]])
+def test_output_that_cannot_be_written_is_an_error(arguments):
+    with open("/dev/full", "w") as full:
+        result = subprocess.run([PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=30)
+    program = "uvhttp serve" if arguments[0] == "serve" else "uvhttp"
+    assert (result.stderr, result.returncode) == (f"{program}: standard output: No space left on device\n", 1)
+
+
 # --- check ---
 
 

@@ -197,6 +197,13 @@ def test_the_browser_is_opened(site, tmp_path):
                 assert lines[1] == f"uvhttp: no browser was started (xdg-open: No such file or directory): open {url} yourself\n"
 
 
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "*", ""])
+def test_an_address_for_everybody_is_said_and_can_be_opened(site, address):
+    port = free_port(LOCAL)
+    with running("serve", site, "-p", port, "--address", address) as (_, lines):
+        assert lines[0] == f"uvhttp: {site} on http://localhost:{port}/, for everybody who can reach this machine\n"
+
+
 # --- HTTPS ---
 
 
@@ -285,6 +292,21 @@ def test_addresses_stand_in_the_file(site, tmp_path):
         assert client.getresponse().read() == b"<p>home"
         client.close()
         assert path.is_socket()
+
+
+@needs_yaml
+def test_a_file_that_can_be_read_only_once_is_refused(site, tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    for command in (["check", fifo], ["serve", "--config", fifo]):
+        with subprocess.Popen([PROGRAM, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as process:
+            try:
+                fifo.write_text(f"sites:\n  - root: {site}\n")
+                out, error = process.communicate(timeout=10)
+            finally:
+                process.kill()
+        assert (out, error) == ("", f"uvhttp serve: {fifo}: a pipe, and the configuration is read more than once: give a regular file\n")
+        assert process.returncode == (1 if command[0] == "check" else 2)
 
 
 # --- a terminal ---

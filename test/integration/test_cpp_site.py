@@ -119,6 +119,11 @@ def test_spawned_tasks_are_joined_cancelled_or_left(server):
     assert live(server) == 0
 
 
+def test_who_cancels_is_not_destroyed_in_the_call(server):
+    assert text(server, "/cancel") == (200, "cancelled destroyed UVHTTP_E_ABORTED cancelled destroyed ")
+    assert live(server) == 0
+
+
 def test_a_client_that_goes_cancels_all_branches(server):
     with server.connect() as connection:
         connection.start("/long")

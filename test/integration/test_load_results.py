@@ -303,6 +303,22 @@ def test_hdrhistogram_reads_the_log_and_finds_the_same_percentiles(target, tmp_p
     assert medians == [pytest.approx(run.json["latency"]["p50"] / 1e6, abs=0.001)]
 
 
+def test_what_is_no_regular_file_stays_what_it_is(target, tmp_path):
+    fifo, link, file = tmp_path / "fifo", tmp_path / "link", tmp_path / "file"
+    os.mkfifo(fifo)
+    link.symlink_to(file)
+    with subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE) as reader:
+        try:
+            done = run_text("-n", 5, "-c", 1, "-t", 1, "--json", fifo, "--hdr", tmp_path / "x.hgrm", target.url("/"))
+            assert done.returncode == 0 and fifo.is_fifo(), done.stderr
+            assert json.loads(reader.communicate(timeout=10)[0])["results"]["requests"] == 5
+        finally:
+            reader.kill()
+    assert run_text("-n", 5, "-c", 1, "-t", 1, "--json", link, target.url("/")).returncode == 0
+    assert link.is_symlink() and json.loads(file.read_text())["results"]["requests"] == 5
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["fifo", "file", "link", "x.hgrm"]
+
+
 def test_a_log_that_cannot_be_written_is_an_error(target, tmp_path):
     done = run_text("-n", 10, "--hdr", tmp_path / "no" / "result.hgrm", target.url("/"))
     assert done.returncode == 1 and "--hdr" in done.stderr and "cannot be written" in done.stderr

@@ -124,7 +124,7 @@ static int help_run(char **argv) {
     return 0;
 }
 
-int main(int argc, char **argv) {
+static int choose(int argc, char **argv) {
     struct stat info;
     if (argc > 1) {
         const char *name = argv[1];
@@ -142,4 +142,11 @@ int main(int argc, char **argv) {
     else
         refuse("uvhttp", argv[1]);
     return 2;
+}
+
+int main(int argc, char **argv) {
+    /* What serve writes to standard output is lines of requests: it serves without a reader of them. */
+    bool serves = argc > 1 && strcmp(argv[1], "serve") == 0;
+    int status = choose(argc, argv);
+    return status == 0 && !serves && !options_flush("uvhttp") ? 1 : status;
 }

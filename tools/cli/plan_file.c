@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <yaml.h>
 
 #include "cli/plan.h"
@@ -304,6 +305,12 @@ static void take_top(reader_t *reader, const site_t *initial) {
 void plan_read_file(plan_t *plan, const site_t *initial) {
     reader_t reader = {.plan = plan};
     yaml_parser_t parser;
+    struct stat info;
+    if (stat(plan->file, &info) == 0 && S_ISFIFO(info.st_mode)) { /* opening one that nobody writes to would wait */
+        plan_problem(plan, (place_t){0},
+                     "%s: a pipe, and the configuration is read more than once: give a regular file", plan->file);
+        return;
+    }
     FILE *in = fopen(plan->file, "re");
     if (!in) return; /* the server's fields have been read from it, or that has been said */
     if (yaml_parser_initialize(&parser)) {

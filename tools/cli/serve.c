@@ -233,13 +233,21 @@ static const char *shown_directory(const settings_t *from, char path[PATH_MAX]) 
     return path;
 }
 
+/* Whether the address is that of all interfaces, as uvhttp_server_listen reads it. */
+static bool is_for_everybody(const char *address) {
+    static const char *const all[] = {"0.0.0.0:", "[::]:", "*:", ":"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strncmp(address, all[i], strlen(all[i])) == 0) return true;
+    return false;
+}
+
 /* The URL of an address for this machine's browser; "" of one without a port. */
 static void url_of(const listener_t *listener, uint16_t port, char *url, size_t size) {
     const char *address = listener->address, *colon = strrchr(address, ':');
     url[0] = '\0';
     if (!listen_has_port(address) || !colon) return;
     int host = (int)(colon - address);
-    bool everybody = strncmp(address, "0.0.0.0:", 8) == 0 || strncmp(address, "[::]:", 5) == 0;
+    bool everybody = is_for_everybody(address);
     snprintf(url, size, "%s://%.*s:%u/", listener->tls ? "https" : "http", everybody ? 9 : host,
              everybody ? "localhost" : address, port);
 }
@@ -247,10 +255,9 @@ static void url_of(const listener_t *listener, uint16_t port, char *url, size_t 
 /* The line that a person looks for. */
 static void say_where(const settings_t *from, const listener_t *listener, const char *url, bool redirects) {
     char path[PATH_MAX];
-    bool everybody = strncmp(listener->address, "0.0.0.0:", 8) == 0 || strncmp(listener->address, "[::]:", 5) == 0;
     fprintf(stderr, "uvhttp: %s on %s%s%s\n", shown_directory(from, path), *url ? url : listener->address,
             redirects ? ", which redirects to HTTPS" : "",
-            everybody ? ", for everybody who can reach this machine" : "");
+            is_for_everybody(listener->address) ? ", for everybody who can reach this machine" : "");
 }
 
 /* A terminal or a pipe that is gone does not end a server that says something there. */

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -35,18 +36,22 @@ static void write_hdr_log(const outcome_t *outcome, FILE *out) {
     fwrite(outcome->log->text, 1, outcome->log->size, out);
 }
 
-/* Whole or not at all: written next to it and then put in its place. */
+/* Whole or not at all: written next to it and then put in its place. A pipe, a device or a link stays what it is: it is
+ * written to. */
 static bool write_file(const outcome_t *outcome, const char *option, const char *path,
                        void (*write)(const outcome_t *, FILE *)) {
     char draft[4096];
+    struct stat info;
     if (!path) return true;
-    int size = snprintf(draft, sizeof draft, "%s.%ld", path, (long)getpid());
+    bool in_place = lstat(path, &info) == 0 && !S_ISREG(info.st_mode);
+    int size = in_place ? snprintf(draft, sizeof draft, "%s", path)
+                        : snprintf(draft, sizeof draft, "%s.%ld", path, (long)getpid());
     FILE *out = size < (int)sizeof draft ? fopen(draft, "w") : NULL;
     if (out) {
         write(outcome, out);
         bool ok = !ferror(out);
-        if (fclose(out) == 0 && ok && rename(draft, path) == 0) return true;
-        unlink(draft);
+        if (fclose(out) == 0 && ok && (in_place || rename(draft, path) == 0)) return true;
+        if (!in_place) unlink(draft);
     }
     fprintf(stderr, "uvhttp-load: --%s %s: cannot be written: %s\n", option, path, strerrordesc_np(errno));
     return false;

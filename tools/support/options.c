@@ -1,5 +1,6 @@
 #include "support/options.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,6 +170,16 @@ static void print_help(const options_t *options, bool all) {
     if (options->notes) puts(options->notes);
 }
 
+bool options_flush(const char *program) {
+    if (fflush(stdout) == 0 && !ferror(stdout)) return true;
+    fprintf(stderr, "%s: standard output: %s\n", program, strerror(errno));
+    return false;
+}
+
+static _Noreturn void exit_after_output(const options_t *options) {
+    exit(options_flush(options->program) ? 0 : 1);
+}
+
 /* --- arguments --- */
 
 typedef struct argument {
@@ -239,10 +250,10 @@ static const char *parse_own(const options_t *options, char **argv) {
         bool all = strcmp(*at, "--help-all") == 0;
         if (all || strcmp(*at, "--help") == 0 || strcmp(*at, "-h") == 0) {
             print_help(options, all);
-            exit(0);
+            exit_after_output(options);
         } else if (strcmp(*at, "--version") == 0) {
             printf("uvhttp %s\n%s", uvhttp_version(), uvhttp_build_info());
-            exit(0);
+            exit_after_output(options);
         } else if (options->config && strcmp(argument.name, "--config") == 0) {
             file = take_value(options, &argument, &at);
         } else if (take_from_table(options, &argument, &at)) {

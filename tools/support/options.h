@@ -50,10 +50,13 @@ struct options {
 
 /* "--name value", "--name=value" or "-n value". With a configuration: first the file that --config names, then the
  * environment, then the fields that are given as options (--keepalive-timeout 60), wherever they stand. --help,
- * --help-all and
- * --version end the program with 0, whatever is wrong with 2 after one line that says what. Changes the elements of
- * argv. Returns the name of the file, or NULL. */
+ * --help-all and --version end the program with 0, or 1 if their text could not be written; whatever is wrong ends it
+ * with 2 after one line that says what. Changes the elements of argv. Returns the name of the file, or NULL. */
 const char *options_parse(const options_t *options, char **argv);
+
+/* At the end of a program that has printed: false after a line on stderr if standard output did not accept all of it.
+ */
+bool options_flush(const char *program);
 
 /* For `each`: ends the program because of its value. */
 _Noreturn void options_refuse(const options_t *options, const char *name, const char *value, const char *why);

@@ -256,11 +256,55 @@ static task<response> spawn_some(request &) {
     co_return uvhttp::text(200, text + std::to_string(live) + (left.done() ? "" : " left"));
 }
 
+static task<int> cancel_later(uvhttp::spawned<int> &job, std::string &said) {
+    struct noted {
+        explicit noted(std::string &to) : text(to) {}
+        noted(const noted &) = delete;
+        noted &operator=(const noted &) = delete;
+        ~noted() {
+            text += "destroyed ";
+        }
+        std::string &text;
+    } destroyed(said);
+    co_await uvhttp::sleep(1ms);
+    job.cancel();
+    said += "cancelled ";
+    co_return 0;
+}
+
+/* What the waiter owns cancels the task that it awaits: the waiter then destroys the caller of cancel. */
+static task<response> cancel_from_below(request &) {
+    std::string said;
+    {
+        auto job = uvhttp::spawn(after(10s, 1));
+        auto canceller = uvhttp::spawn(cancel_later(job, said));
+        try {
+            co_await job;
+        } catch (const uvhttp::error &problem) {
+            said.append(uvhttp_error_name(problem.code())).append(" ");
+        }
+    }
+    auto job = uvhttp::spawn(after(10s, 2));
+    try {
+        co_await uvhttp::when_any(job, cancel_later(job, said));
+    } catch (const uvhttp::error &problem) {
+        said.append(uvhttp_error_name(problem.code()));
+    }
+    {
+        auto other = uvhttp::spawn(after(10s, 3));
+        auto joining = uvhttp::spawn(join_later(other));
+        other.cancel(); /* both end before the waiter is woken */
+    }
+    co_await uvhttp::sleep(1ms);
+    co_return uvhttp::text(200, std::move(said));
+}
+
 static void add_tasks(uvhttp::server &server) {
     server.get("/all", wait_for_all);
     server.get("/any", wait_for_any);
     server.get("/branches/fail", fail_in_branches);
     server.get("/spawn", spawn_some);
+    server.get("/cancel", cancel_from_below);
     server.get("/long", [](request &) -> task<response> {
         auto job = uvhttp::spawn(after(1000s, 1));
         co_await uvhttp::when_all(after(1000s, 2), nothing(1000s));

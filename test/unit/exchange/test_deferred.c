@@ -71,6 +71,8 @@ static void test_another_thread_responds(void **state) {
     assert_int_equal(uvhttp_deferred_header_str(deferred, "X-From", (uvhttp_str_t){"a\0b", 3}), UVHTTP_E_INVALID);
     assert_int_equal(uvhttp_deferred_header_str(deferred, "X-From", (uvhttp_str_t){NULL, 0}), UVHTTP_E_INVALID);
     assert_int_equal(uvhttp_deferred_header(deferred, "X-From", "a\r\nb"), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_deferred_header(deferred, "Content-Length", "4"), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_deferred_header(deferred, "Connection", "keep-alive"), UVHTTP_E_INVALID);
     assert_int_equal(uvhttp_deferred_send(deferred, 199, NULL, "", 0), UVHTTP_E_INVALID);
     assert_int_equal(uvhttp_deferred_send(deferred, 600, NULL, "", 0), UVHTTP_E_INVALID);
     assert_int_equal(uvhttp_deferred_send(deferred, 200, NULL, NULL, 1), UVHTTP_E_INVALID);
@@ -88,6 +90,36 @@ static void test_another_thread_responds(void **state) {
     serving_stop(serving);
     assert_int_equal(dones_ok, 1);
     assert_int_equal(aborts + dones_aborted, 0);
+}
+
+static atomic_int refusals_logged;
+
+static void count_refusals(uvhttp_log_level_t level, const char *message, size_t size, void *user) {
+    (void)level, (void)size, (void)user;
+    if (strstr(message, "header field X-Large of a deferred response refused: a configured limit is reached"))
+        atomic_fetch_add(&refusals_logged, 1);
+}
+
+static void test_a_header_field_that_is_refused_on_the_loop_is_logged(void **state) {
+    static char large[70000];
+    serving_t *serving = *state;
+    uvhttp_deferred_t *deferred;
+    int fd = begin_and_take(state, &deferred);
+    memset(large, 'x', sizeof large - 1);
+    atomic_store(&refusals_logged, 0);
+    uvhttp_log_set_callback(count_refusals, NULL);
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_WARN);
+    assert_int_equal(uvhttp_deferred_header(deferred, "X-Large", large), UVHTTP_OK);
+    assert_int_equal(uvhttp_deferred_text(deferred, 200, "made"), UVHTTP_OK);
+    uvhttp_deferred_release(deferred);
+    client_response_t *response = client_read(fd);
+    assert_string_equal(response->body, "made");
+    assert_null(strstr(response->text, "X-Large"));
+    close(fd);
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
+    uvhttp_log_set_callback(NULL, NULL);
+    serving_stop(serving);
+    assert_int_equal(refusals_logged, 1);
 }
 
 static void test_the_first_and_the_last_status_are_sent(void **state) {
@@ -677,19 +709,19 @@ static void test_on_stop_is_not_called_behind_the_last_release(void **state) {
 
 int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
-    return RUN_ON_EACH(test_another_thread_responds, test_the_first_and_the_last_status_are_sent,
-                       test_a_body_of_any_size_is_copied, test_the_request_stays_readable,
-                       test_a_client_that_goes_is_reported_once, test_on_abort_may_release_the_last_reference,
-                       test_released_without_a_response_is_a_500, test_send_ref_releases_once_whatever_happens,
-                       test_run_streams_piece_by_piece, test_a_stream_that_is_given_up_is_cut_off,
-                       test_a_drain_waits_for_the_response, test_who_responds_later_is_notified_of_a_stop,
-                       test_a_handle_outlives_the_server, test_half_close_decides_whether_a_client_that_sent_fin_waits,
-                       test_a_request_that_is_cut_by_fin_costs_no_response_before_it,
-                       test_responses_and_releases_race_with_the_close_of_the_client,
-                       test_a_response_is_made_as_fast_as_the_client_takes_it,
-                       test_a_drain_does_not_wait_for_another_request_behind_a_long_response,
-                       test_a_client_that_leaves_ends_the_making, test_on_drain_is_not_called_behind_the_last_release,
-                       test_on_stop_is_not_called_behind_the_last_release,
-                       test_on_abort_is_not_called_behind_the_last_release,
-                       test_on_stop_is_not_called_when_it_comes_too_late);
+    return RUN_ON_EACH(
+        test_another_thread_responds, test_a_header_field_that_is_refused_on_the_loop_is_logged,
+        test_the_first_and_the_last_status_are_sent, test_a_body_of_any_size_is_copied, test_the_request_stays_readable,
+        test_a_client_that_goes_is_reported_once, test_on_abort_may_release_the_last_reference,
+        test_released_without_a_response_is_a_500, test_send_ref_releases_once_whatever_happens,
+        test_run_streams_piece_by_piece, test_a_stream_that_is_given_up_is_cut_off, test_a_drain_waits_for_the_response,
+        test_who_responds_later_is_notified_of_a_stop, test_a_handle_outlives_the_server,
+        test_half_close_decides_whether_a_client_that_sent_fin_waits,
+        test_a_request_that_is_cut_by_fin_costs_no_response_before_it,
+        test_responses_and_releases_race_with_the_close_of_the_client,
+        test_a_response_is_made_as_fast_as_the_client_takes_it,
+        test_a_drain_does_not_wait_for_another_request_behind_a_long_response,
+        test_a_client_that_leaves_ends_the_making, test_on_drain_is_not_called_behind_the_last_release,
+        test_on_stop_is_not_called_behind_the_last_release, test_on_abort_is_not_called_behind_the_last_release,
+        test_on_stop_is_not_called_when_it_comes_too_late);
 }
