@@ -34,7 +34,8 @@ int uvhttp_coro_channel_new(size_t item_size, uint32_t capacity, uvhttp_coro_cha
     return UVHTTP_OK;
 }
 
-/* The one that has waited longest looks again. It leaves the list itself, so a second wake goes to the next. */
+/* The one that has waited longest looks again. It leaves the list itself, so a second wake goes to the next. One whose
+ * wait has failed was not woken for this, and one that was woken does not fail. */
 static void wake_one(const uvhttp__list_t *list) {
     for (uvhttp__list_t *node = list->next; node != list; node = node->next) {
         uvhttp_coro_t *coro = UVHTTP__CONTAINER_OF(node, waiting_t, link)->coro;
@@ -80,9 +81,7 @@ static int await(const uvhttp_coro_channel_t *channel, uvhttp__list_t *list,
     const uint64_t begun_ns = coro->sched->loop->now_ns;
     while (blocks(channel)) {
         int status = wait_in(list, coro, time_left(coro, begun_ns, timeout_ms));
-        if (status == UVHTTP_OK) continue;
-        if (!blocks(channel)) wake_one(list); /* the wake was meant for this one */
-        return status;
+        if (status != UVHTTP_OK) return status;
     }
     return UVHTTP_OK;
 }
