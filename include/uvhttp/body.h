@@ -16,7 +16,7 @@ typedef void (*uvhttp_body_data_cb)(uvhttp_request_t *req, uvhttp_response_t *re
  * Otherwise the rest will never arrive, and the client receives the status in brackets unless this call responds:
  * - UVHTTP_E_ABORTED, UVHTTP_E_HTTP_BODY_INCOMPLETE: the client has disconnected, and no response can be sent;
  * - UVHTTP_E_HTTP_BODY_TOO_LARGE (413), UVHTTP_E_HTTP_CHUNK_* (400), UVHTTP_E_HTTP_TRAILER* (400, 431);
- * - UVHTTP_E_TIMEOUT (408), UVHTTP_E_RESPONSE_TIMEOUT (503), UVHTTP_E_NOMEM (503).
+ * - UVHTTP_E_HTTP_TIMEOUT (408), UVHTTP_E_RESPONSE_TIMEOUT (503), UVHTTP_E_NOMEM (503).
  * A deferred request cannot respond in this call, because the thread that holds its handle may be using it; that handle
  * gets UVHTTP_E_ABORTED. The function is not called after a complete response; uvhttp_response_on_done always is. */
 typedef void (*uvhttp_body_end_cb)(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user);
@@ -88,9 +88,9 @@ static inline UVHTTP_MUST_USE int uvhttp_request_on_multipart(uvhttp_request_t *
  * With `live_body`, `timeout_ms` is 1 or more (0 counts as 1), and body_timeout and min_receive_rate apply during the
  * call. Returns 0, UVHTTP_E_EOF (the end; trailers are available), UVHTTP_E_TIMEOUT (call again), UVHTTP_E_INVALID
  * (NULL), UVHTTP_E_STATE (not in such a handler), or the reason why the rest will never arrive: UVHTTP_E_ABORTED (the
- * client has disconnected, or the server stops), UVHTTP_E_HTTP_*, UVHTTP_E_NOMEM. A limit of the server is
- * UVHTTP_E_TIMEOUT, and every later call returns it immediately. In all these cases except UVHTTP_E_NOMEM, the client
- * receives the server's response instead of the handler's. */
+ * client has disconnected, or the server stops), UVHTTP_E_HTTP_*, UVHTTP_E_NOMEM. A time limit of the server is
+ * UVHTTP_E_HTTP_TIMEOUT or UVHTTP_E_RESPONSE_TIMEOUT. Every later call returns such a reason immediately. In all these
+ * cases except UVHTTP_E_NOMEM, the client receives the server's response instead of the handler's. */
 UVHTTP_EXPORT UVHTTP_WORKER_THREAD UVHTTP_MUST_USE int
 uvhttp_request_read_body(uvhttp_request_t *req, uvhttp_str_t *piece, uint32_t timeout_ms);
 

@@ -183,17 +183,21 @@ void uvhttp__coro_cancel(uvhttp_coro_t *coro) {
 
 /* --- waiting --- */
 
-int uvhttp__coro_may_wait(uvhttp_coro_t *coro) {
+int uvhttp__coro_may_wait_patiently(uvhttp_coro_t *coro) {
     if (!coro) return UVHTTP_E_STATE;
     if (coro->cancelled) return UVHTTP_E_ABORTED;
-    if (coro->heeds_stop && coro->sched->stopping) {
-        coro->heeds_stop = false;
-        return UVHTTP_E_STOPPING;
-    }
     if (coro->prepared) return UVHTTP_OK;
     int status = coro->ops->before_wait(coro->owner);
     coro->prepared = status == UVHTTP_OK;
     return status;
+}
+
+int uvhttp__coro_may_wait(uvhttp_coro_t *coro) {
+    if (coro && coro->heeds_stop && coro->sched->stopping && !coro->cancelled) {
+        coro->heeds_stop = false;
+        return UVHTTP_E_STOPPING;
+    }
+    return uvhttp__coro_may_wait_patiently(coro);
 }
 
 static int park(uvhttp_coro_t *coro) {
@@ -368,7 +372,7 @@ static void blocking_done(uvhttp__job_t *job, bool cancelled) {
 int uvhttp_coro_work(void (*run)(void *arg), void *arg) {
     uvhttp_coro_t *coro = current;
     if (!run) return UVHTTP_E_INVALID;
-    int status = uvhttp__coro_may_wait(coro);
+    int status = uvhttp__coro_may_wait_patiently(coro);
     if (status != UVHTTP_OK) return status;
     blocking_t blocking = {.job = {.run = run_blocking, .done = blocking_done}, .coro = coro, .run = run, .arg = arg};
     status = uvhttp__work_submit(coro->sched->port->work, coro->sched->port, &blocking.job);

@@ -126,6 +126,8 @@ uvhttp_coro_t *uvhttp__coro_current(void);
 
 /* 0 if the running coroutine may wait, else what the wait returns. To be called before anything is set in motion. */
 int uvhttp__coro_may_wait(uvhttp_coro_t *coro);
+/* The same for what a stop of the server does not affect. */
+int uvhttp__coro_may_wait_patiently(uvhttp_coro_t *coro);
 /* Waits for uvhttp__coro_wake; returns its status, UVHTTP_E_TIMEOUT or UVHTTP_E_ABORTED. After uvhttp__coro_may_wait.
  */
 int uvhttp__coro_wait(uvhttp_coro_t *coro, uint32_t timeout_ms);

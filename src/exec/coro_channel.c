@@ -34,7 +34,8 @@ int uvhttp_coro_channel_new(size_t item_size, uint32_t capacity, uvhttp_coro_cha
     return UVHTTP_OK;
 }
 
-/* The one that has waited longest looks again. It leaves the list itself, so a second wake goes to the next. */
+/* The one that has waited longest looks again. It leaves the list itself, so a second wake goes to the next. One whose
+ * wait has failed was not woken for this, and one that was woken does not fail. */
 static void wake_one(const uvhttp__list_t *list) {
     for (uvhttp__list_t *node = list->next; node != list; node = node->next) {
         uvhttp_coro_t *coro = UVHTTP__CONTAINER_OF(node, waiting_t, link)->coro;
@@ -60,16 +61,35 @@ static int check(const uvhttp_coro_channel_t *channel, const uvhttp_coro_t *coro
     return coro && coro->sched == channel->sched ? UVHTTP_OK : UVHTTP_E_STATE;
 }
 
-int uvhttp_coro_channel_send(uvhttp_coro_channel_t *channel, const void *item, uint32_t timeout_ms) {
+static bool is_full(const uvhttp_coro_channel_t *channel) {
+    return !channel->closed && channel->count == channel->capacity;
+}
+
+static bool is_empty(const uvhttp_coro_channel_t *channel) {
+    return !channel->closed && channel->count == 0;
+}
+
+static uint32_t time_left(const uvhttp_coro_t *coro, uint64_t begun_ns, uint32_t timeout_ms) {
+    uint64_t passed_ms = (coro->sched->loop->now_ns - begun_ns) / 1000000;
+    return timeout_ms == UVHTTP_NEVER ? UVHTTP_NEVER : passed_ms < timeout_ms ? timeout_ms - (uint32_t)passed_ms : 0;
+}
+
+/* A coroutine that runs first may use what another one was woken for, which then waits for the rest of its time. */
+static int await(const uvhttp_coro_channel_t *channel, uvhttp__list_t *list,
+                 bool (*blocks)(const uvhttp_coro_channel_t *channel), uint32_t timeout_ms) {
     uvhttp_coro_t *coro = uvhttp__coro_current();
-    int status = check(channel, coro, item);
-    if (status != UVHTTP_OK) return status;
-    while (!channel->closed && channel->count == channel->capacity) {
-        status = wait_in(&channel->senders, coro, timeout_ms);
-        if (status == UVHTTP_OK) continue;
-        if (channel->count < channel->capacity) wake_one(&channel->senders); /* it was meant for this one */
-        return status;
+    const uint64_t begun_ns = coro->sched->loop->now_ns;
+    while (blocks(channel)) {
+        int status = wait_in(list, coro, time_left(coro, begun_ns, timeout_ms));
+        if (status != UVHTTP_OK) return status;
     }
+    return UVHTTP_OK;
+}
+
+int uvhttp_coro_channel_send(uvhttp_coro_channel_t *channel, const void *item, uint32_t timeout_ms) {
+    int status = check(channel, uvhttp__coro_current(), item);
+    if (status == UVHTTP_OK && is_full(channel)) status = await(channel, &channel->senders, is_full, timeout_ms);
+    if (status != UVHTTP_OK) return status;
     if (channel->closed) return UVHTTP_E_CLOSED;
     uint32_t at = (channel->first + channel->count++) % channel->capacity;
     memcpy(channel->items + at * channel->item_size, item, channel->item_size);
@@ -78,16 +98,10 @@ int uvhttp_coro_channel_send(uvhttp_coro_channel_t *channel, const void *item, u
 }
 
 int uvhttp_coro_channel_receive(uvhttp_coro_channel_t *channel, void *item, uint32_t timeout_ms) {
-    uvhttp_coro_t *coro = uvhttp__coro_current();
-    int status = check(channel, coro, item);
+    int status = check(channel, uvhttp__coro_current(), item);
+    if (status == UVHTTP_OK && is_empty(channel)) status = await(channel, &channel->receivers, is_empty, timeout_ms);
     if (status != UVHTTP_OK) return status;
-    while (channel->count == 0) {
-        if (channel->closed) return UVHTTP_E_EOF;
-        status = wait_in(&channel->receivers, coro, timeout_ms);
-        if (status == UVHTTP_OK) continue;
-        if (channel->count > 0) wake_one(&channel->receivers);
-        return status;
-    }
+    if (channel->count == 0) return UVHTTP_E_EOF;
     memcpy(item, channel->items + channel->first * channel->item_size, channel->item_size);
     channel->first = (channel->first + 1) % channel->capacity;
     channel->count--;

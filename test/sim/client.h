@@ -35,16 +35,28 @@ typedef enum route {
     HANDLE,  /* 200, or nobody responds */
     WHANDLE, /* the same on a worker thread, or 503 */
     EVENTS,
+    CHANNEL,
+    JOBS,
+    WJOBS, /* on a worker thread */
     ECHO,
     UPLOAD,
     SPOOL,
     LIVE,
+    SAVE,  /* saves its body to disk while it comes */
+    FORM,  /* the body is a form, saved from the spool */
+    LFORM, /* the same while it comes */
+    BFORM, /* from memory */
+    PARTS, /* not saved */
     COBODY,
     BHANDLE, /* as HANDLE */
     EARLY,   /* the response does not wait for the body */
     BROKEN,  /* HTTP/2: a response that is begun and reset */
     ROUTES
 } route_t;
+
+static inline bool sim_is_form(route_t route) {
+    return route >= FORM && route <= PARTS;
+}
 
 typedef enum op_kind {
     OP_REQUEST,
@@ -101,15 +113,21 @@ typedef struct request {
     bool head;
     uint16_t refusal; /* a status that it may get instead: of a limiter, or when no thread is free; 0: none */
     bool upgrade, untagged, may_break, events, prompt;
-    bool raw;        /* of an upgrade: to bytes */
-    bool may_be_503; /* whatever `refusal` is */
-    uint8_t accepts; /* as in op_t */
-    bool is_coded;   /* in one of these, if there is one */
+    bool raw;         /* of an upgrade: to bytes */
+    bool may_be_503;  /* whatever `refusal` is */
+    bool on_disk;     /* the disk may fail */
+    uint32_t spooled; /* bytes of its body that wait for a thread */
+    char *form;       /* what its body is, if it is a form; else bytes of its tag */
+    uint8_t accepts;  /* as in op_t */
+    bool is_coded;    /* in one of these, if there is one */
     struct sim_decoder *decoder;
 } request_t;
 
 static inline bool sim_may_be_refused(const request_t *request, int status) {
-    return (request->refusal && status == request->refusal) || (request->may_be_503 && status == 503);
+    return (request->refusal && status == request->refusal) || (request->may_be_503 && status == 503) ||
+           (request->spooled && sim_spool_max &&
+            (status == 503 || (status == 413 && request->spooled > sim_spool_max))) ||
+           (request->on_disk && sim_disk_refuses(request->tag, status));
 }
 
 typedef enum parser_state { HEAD, BODY, CHUNK_SIZE, CHUNK_DATA, CHUNK_END, TRAILER, FRAMES, RAW } parser_state_t;
@@ -212,6 +230,9 @@ void sim_http_request(client_t *client, const op_t *op);
 void sim_http_raw(client_t *client, const op_t *op);
 void sim_http_take(client_t *client, const char *data, size_t size);
 request_t sim_http_request_of(const op_t *op, uint32_t tag);
+/* Bytes of the body that a client sends. */
+void sim_http_fill(const request_t *request, char *out, uint32_t offset, uint32_t size);
+void sim_http_free(request_t *request);
 /* The first request that was sent whole and has no response, or NULL. */
 const request_t *sim_http_pending(const client_t *client);
 

@@ -101,7 +101,7 @@ static void finish(client_t *client) {
     client->conn = NULL;
     free(client->out);
     client->out = NULL;
-    for (uint32_t i = 0; i < client->asked; i++) sim_coding_free(&client->requests[i]);
+    for (uint32_t i = 0; i < client->asked; i++) sim_http_free(&client->requests[i]);
     sim_transport_free(client);
     sim_h2_free(client);
 }

@@ -47,10 +47,13 @@ const char *sim_coding_accept(const op_t *op) {
 
 /* --- a response --- */
 
+#define BIT(route) (UINT64_C(1) << (route))
+
 void sim_coding_of(request_t *request, const op_t *op) {
-    static const uint32_t streamed = 1u << STREAM | 1u << SIZED | 1u << WORK | 1u << CORO,
-                          other = 1u << FILES | 1u << GATE | 1u << COGATE | 1u << DIAL | 1u << CODIAL | 1u << HANDLE |
-                                  1u << WHANDLE | 1u << BHANDLE | 1u << EVENTS | 1u << BROKEN;
+    static const uint64_t streamed = BIT(STREAM) | BIT(SIZED) | BIT(WORK) | BIT(CORO),
+                          other = BIT(FILES) | BIT(GATE) | BIT(COGATE) | BIT(DIAL) | BIT(CODIAL) | BIT(HANDLE) |
+                                  BIT(WHANDLE) | BIT(BHANDLE) | BIT(EVENTS) | BIT(CHANNEL) | BIT(JOBS) | BIT(WJOBS) |
+                                  BIT(SAVE) | BIT(FORM) | BIT(LFORM) | BIT(BFORM) | BIT(PARTS) | BIT(BROKEN);
     request->accepts = op->accepts;
     bool fits = sim_compresses && op->size >= SURE_SIZE && !(other >> op->route & 1);
     request->is_coded = fits && !(streams_are_few && (streamed >> op->route & 1));

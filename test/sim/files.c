@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "disk.h"
 #include "kernel.h"
 
 enum { CACHESTAT = 451 };
@@ -85,6 +86,7 @@ int __wrap_open64(const char *path, int flags, ...) {
     int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(arguments, int) : 0;
     va_end(arguments);
     if (strcmp(path, SIM_ACCESS_LOG) == 0) return sim_access_log_open();
+    if (strcmp(path, SIM_SPOOL) == 0) return sim_disk_open_unnamed();
     if (strcmp(path, "/proc/self/stat") != 0) return __real_open64(path, flags, mode);
     errno = ENOENT;
     return -1;

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "client.h"
+#include "forms.h"
 
 /* --- requests --- */
 
@@ -15,12 +16,25 @@ static size_t put_text(char *out, const char *text) {
     return size;
 }
 
-static size_t put_chunked(client_t *client, char *out, uint32_t tag, uint32_t body) {
+void sim_http_fill(const request_t *request, char *out, uint32_t offset, uint32_t size) {
+    if (request->form)
+        memcpy(out, request->form + offset, size);
+    else
+        sim_fill(out, SIM_REQUEST_TAG(request->tag), offset, size);
+}
+
+void sim_http_free(request_t *request) {
+    free(request->form);
+    request->form = NULL;
+    sim_coding_free(request);
+}
+
+static size_t put_chunked(client_t *client, char *out, const request_t *request, uint32_t body) {
     size_t at = 0;
     for (uint32_t done = 0; done < body;) {
         uint32_t part = sim_log_uniform(&client->random, body - done);
         at += (size_t)sprintf(out + at, sim_one_in(&client->random, 8) ? "%x;x=\"y z\"\r\n" : "%x\r\n", part);
-        sim_fill(out + at, tag, done, part);
+        sim_http_fill(request, out + at, done, part);
         at += part;
         at += put_text(out + at, "\r\n");
         done += part;
@@ -48,18 +62,22 @@ static size_t put_head(const client_t *client, char *out, const op_t *op, uint32
     if (op->expect) at += put_text(out + at, "Expect: 100-continue\r\n");
     if (op->accepts) at += (size_t)sprintf(out + at, "Accept-Encoding: %s\r\n", sim_coding_accept(op));
     if (op->close) at += put_text(out + at, "Connection: close\r\n");
+    if (sim_is_form(op->route)) at += (size_t)sprintf(out + at, "Content-Type: %s\r\n", sim_form_type);
     if (op->route >= ECHO && op->chunked) at += put_text(out + at, "Transfer-Encoding: chunked\r\n");
     if (op->route >= ECHO && !op->chunked) at += (size_t)sprintf(out + at, "Content-Length: %u\r\n", op->body);
     return at + put_text(out + at, "\r\n");
 }
 
 request_t sim_http_request_of(const op_t *op, uint32_t tag) {
-    bool file = op->route == FILES, on_thread = op->route == WORK || op->route == SPOOL;
+    bool file = op->route == FILES, on_disk = op->route == SPOOL || op->route == SAVE || sim_is_form(op->route);
+    bool on_thread = op->route == WORK || op->route == SPOOL || op->route == FORM || op->route == BFORM;
     bool asks = op->route == GATE || op->route == COGATE, broken = asks && SIM_ORIGIN_PORT(tag) != SIM_ORIGIN_WHOLE;
     broken |= asks && tag % 3 == 0 && (!sim_threads_are_patient || sim_crowd); /* its name is not looked up */
     broken |= (op->route == DIAL || op->route == CODIAL) && sim_dial_may_fail(tag);
     bool handle = op->route == HANDLE || op->route == WHANDLE || op->route == BHANDLE;
-    bool may_wait = op->route == LIVE || (on_thread && !sim_threads_are_patient);
+    int malformed = sim_is_form(op->route) ? sim_form_refusal(op->size, op->ms) : 0;
+    bool may_wait =
+        op->route == LIVE || op->route == SAVE || op->route == LFORM || (on_thread && !sim_threads_are_patient);
     request_t request = {.tag = file ? SIM_FILE_TAG(op->file) : tag,
                          .size = op->size,
                          .from = file ? op->from : 0,
@@ -68,14 +86,19 @@ request_t sim_http_request_of(const op_t *op, uint32_t tag) {
                          .refusal = op->route == LIMIT                             ? 429
                                     : op->route == QUOTA                           ? sim_redis_refusal(tag)
                                     : broken                                       ? 502
+                                    : malformed                                    ? malformed
                                     : may_wait                                     ? 503
                                     : handle                                       ? 500
                                     : op->route == JOB && !sim_threads_are_patient ? 500
                                                                                    : 0,
                          .may_break = op->route == BROKEN,
                          .events = op->route == EVENTS,
-                         .may_be_503 = (op->route == WHANDLE && !sim_threads_are_patient) ||
+                         .may_be_503 = (malformed && may_wait) ||
+                                       ((op->route == WHANDLE || op->route == WJOBS) && !sim_threads_are_patient) ||
                                        (op->route == QUOTA && sim_redis_may_fail()),
+                         .on_disk = on_disk,
+                         .spooled = op->route == SPOOL || op->route == FORM ? op->body : 0,
+                         .form = sim_is_form(op->route) ? sim_form_new(tag, op->size, op->ms) : NULL,
                          .prompt = op->prompt,
                          .untagged = file};
     sim_coding_of(&request, op);
@@ -89,15 +112,16 @@ void sim_http_request(client_t *client, const op_t *op) {
     }
     if (client->asked == REQUESTS_MAX) return;
     uint32_t tag = (client->id << 8 | client->asked) + 0x1000;
-    client->requests[client->asked] = sim_http_request_of(op, tag);
+    request_t *request = &client->requests[client->asked];
+    *request = sim_http_request_of(op, tag);
     free(client->out);
     char *out = client->out = malloc(1024 + (size_t)op->body * 24);
     if (!out) abort();
     size_t at = put_head(client, out, op, tag);
     if (op->chunked) {
-        at += put_chunked(client, out + at, SIM_REQUEST_TAG(tag), op->body);
+        at += put_chunked(client, out + at, request, op->body);
     } else if (op->route >= ECHO) {
-        sim_fill(out + at, SIM_REQUEST_TAG(tag), 0, op->body);
+        sim_http_fill(request, out + at, 0, op->body);
         at += op->body;
     }
     client->out_size = at;
@@ -107,6 +131,7 @@ void sim_http_request(client_t *client, const op_t *op) {
         client->out_size = sim_below(&client->random, (uint32_t)client->out_size);
         client->owed = !client->wild;
         client->wild = true;
+        sim_http_free(request);
     } else {
         client->asked++;
     }

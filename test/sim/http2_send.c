@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "forms.h"
 #include "http2.h"
 
 enum { BODY_MAX = 60000, PIECE_MAX = 16000, HOSTILE_SIZE = 1 << 18 };
@@ -94,6 +95,7 @@ static size_t put_block(const client_t *client, char *block, const op_t *op, uin
     if (op->wait_ms) put_number_field(&end, "x-wait", op->wait_ms);
     if (op->expect) sim_h2_put_field(&end, "expect", "100-continue");
     if (op->accepts) sim_h2_put_field(&end, "accept-encoding", sim_coding_accept(op));
+    if (sim_is_form(op->route)) sim_h2_put_field(&end, "content-type", sim_form_type);
     if (op->route >= ECHO && !op->chunked) put_number_field(&end, "content-length", body);
     return (size_t)(end - block);
 }
@@ -240,7 +242,7 @@ static void put_data(client_t *client, writer_t *out, stream_t *stream, uint32_t
     if (stream->tunnel)
         consume_out(stream->tunnel, payload, part);
     else
-        sim_fill(payload, SIM_REQUEST_TAG(client->requests[at].tag), stream->body_at, part);
+        sim_http_fill(&client->requests[at], payload, stream->body_at, part);
     memset(payload + part, 0, pad);
     stream->body_at += part;
     stream->ended = last;

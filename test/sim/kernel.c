@@ -25,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "disk.h"
 #include "kernel.h"
 
 enum {
@@ -625,7 +626,7 @@ int __wrap_close(int fd) {
     if (was.kind == STREAM && was.conn->takes_place) places_used--;
     if (was.kind == STREAM) server_close(was.conn);
     if (was.kind == PEER) sim_client_close(was.conn);
-    return 0;
+    return was.kind == DISK ? sim_disk_closed(was.file) : 0;
 }
 
 int __wrap_eventfd(unsigned count, int flags) {
@@ -645,6 +646,7 @@ void sim_event_add(int fd, uint64_t number) {
 ssize_t __wrap_write(int fd, const void *data, size_t size) {
     if (sim_output_is(fd)) return sim_output_write(fd, data, size);
     if (!sim_is_simulated(fd)) return __real_write(fd, data, size);
+    if (sim_disk_is(fd)) return sim_disk_write(fd, data, size);
     sim_event_add(fd, *(const uint64_t *)data);
     return (ssize_t)size;
 }

@@ -25,6 +25,8 @@ typedef enum kind {
     TIMER,
     RING,   /* ring.c */
     OUTPUT, /* outputs.c */
+    DISK,   /* a file of disk.c */
+    DIRECTORY,
 } kind_t;
 
 /* Bytes on their way: from `begin` on, `size` of them, in `data[capacity]`, a ring. */
@@ -72,6 +74,7 @@ typedef struct descriptor {
     sim_conn_t *conn;      /* STREAM, PEER */
     struct sim_ring *ring; /* RING */
     struct output *output; /* OUTPUT */
+    struct sim_file *file; /* DISK; its position is `number` */
     epoll_set_t *set;      /* EPOLL */
     uint64_t number;       /* EVENT: what was written; TIMER: when it fires, SIM_NEVER: not set */
     sim_conn_t **backlog;  /* LISTENER: BACKLOG_MAX of them */

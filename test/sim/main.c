@@ -240,6 +240,7 @@ static uint64_t run_seed(uint64_t seed) {
     sim_kernel_reset(seed);
     sim_scheduler_reset(seed);
     sim_files_reset(seed);
+    sim_disk_reset(seed);
     sim_outputs_reset(seed);
     sim_server_plan(seed);
     sim_log_reset(seed);

@@ -2,13 +2,15 @@
 #include <stdio.h>
 
 #include "client.h"
+#include "forms.h"
 
 enum { CROWD_HASTE = 32, STINGY_MS = 20000 };
 
-const char *const sim_route_names[] = {"mem",    "ref",    "defer",   "stream", "sized", "work",   "coro",
-                                       "job",    "files",  "limit",   "quota",  "gate",  "cogate", "dial",
-                                       "codial", "handle", "whandle", "events", "echo",  "upload", "spool",
-                                       "live",   "cobody", "bhandle", "early",  "broken"};
+const char *const sim_route_names[] = {"mem",    "ref",    "defer",   "stream",  "sized",   "work",   "coro",
+                                       "job",    "files",  "limit",   "quota",   "gate",    "cogate", "dial",
+                                       "codial", "handle", "whandle", "events",  "channel", "jobs",   "wjobs",
+                                       "echo",   "upload", "spool",   "live",    "save",    "form",   "lform",
+                                       "bform",  "parts",  "cobody",  "bhandle", "early",   "broken"};
 static const char *const op_names[] = {"request", "wait",         "pause",    "raw",     "stop reading", "fin",
                                        "reset",   "await close",  "upgrade",  "message", "ping",         "close",
                                        "offend",  "await tunnel", "settings", "settle",  "tcp",          "bytes"};
@@ -29,12 +31,23 @@ static void plan_file(sim_random_t *r, op_t *op, bool slow) {
     op->size = 1 + sim_below(r, size - op->from);
 }
 
+/* One of those that share something with other requests. */
+static route_t popular_route(sim_random_t *r) {
+    static const route_t jobs[] = {JOBS, WJOBS}, forms[] = {SAVE, FORM, LFORM, BFORM, PARTS, SPOOL};
+    switch (sim_popular) {
+        case JOBS: return jobs[sim_below(r, 2)];
+        case FORM: return forms[sim_below(r, 6)];
+        default: return CHANNEL;
+    }
+}
+
 static op_t plan_request(client_t *client, bool slow) {
     sim_random_t *r = &client->plan;
     uint32_t size_max = slow ? 8000 : sim_one_in(r, sim_compresses ? 5 : 20) ? 300000 : 30000;
     op_t op = {.kind = OP_REQUEST, .route = (route_t)sim_below(r, client->h2 ? ROUTES : BROKEN)};
     if (sim_redis_is_popular && !sim_one_in(r, 4)) op.route = QUOTA;
     if (op.route == QUOTA && !sim_has_redis) op.route = MEM;
+    if (sim_popular && !sim_one_in(r, 3)) op.route = popular_route(r);
     op.size = sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max);
     op.body = op.route >= ECHO ? (sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max)) : 0;
     op.ms = sim_one_in(r, 3) ? 0 : sim_log_uniform(r, 1500);
@@ -46,6 +59,7 @@ static op_t plan_request(client_t *client, bool slow) {
     op.expect = op.body > 0 && sim_one_in(r, 6);
     op.accepts = sim_compresses ? (uint8_t)sim_below(r, 4) : 0;
     if (op.route == FILES) plan_file(r, &op, slow);
+    if (sim_is_form(op.route)) op.body = sim_form_size(op.size, op.ms);
     return op;
 }
 

@@ -7,7 +7,8 @@
 #include <time.h>
 #include <uvhttp.h>
 
-#include "sim.h"
+#include "client.h"
+#include "disk.h"
 #include "tls.h"
 
 uvhttp_server_t *sim_server;
@@ -15,6 +16,7 @@ static bool reload_is_due;
 bool sim_places_are_few, sim_wall_jumps, sim_threads_are_patient, sim_tls_listens, sim_proxy_listens, sim_access_logged,
     sim_half_close;
 bool sim_access_log_is_file;
+uint32_t sim_popular, sim_spool_max;
 uint32_t sim_crowd, sim_streams_max, sim_places;
 static uint32_t crowd_places; /* max_connections for it */
 
@@ -544,6 +546,10 @@ void sim_server_plan(uint64_t seed) {
     sim_ws_plan(seed);
     sim_random_t of_log = sim_random_of(seed, 0x92);
     sim_access_log_is_file = sim_one_in(&of_log, 2);
+    static const route_t kinds[] = {CHANNEL, JOBS, FORM};
+    sim_random_t of_routes = sim_random_of(seed, 0x93);
+    sim_spool_max = sim_one_in(&of_routes, 8) ? 4000 + sim_log_uniform(&of_routes, 100000) : 0;
+    sim_popular = sim_one_in(&of_routes, 12) ? kinds[sim_below(&of_routes, 3)] : 0;
 }
 
 int sim_server_listen(uvhttp_server_t *server) {
@@ -584,6 +590,8 @@ static void make_config(uint64_t seed, uvhttp_server_config_t *config) {
     config->http2_connection_window = sim_h2_connection_window;
     config->http2_stream_window = sim_h2_stream_window < 16384 ? 16384 : sim_h2_stream_window;
     if (sim_compresses) config->http2_connection_memory_max = 16 << 20; /* for responses that are large */
+    snprintf(config->spool_directory, sizeof config->spool_directory, SIM_SPOOL);
+    if (sim_spool_max) config->spool_size_max = sim_spool_max;
     config->spool_memory = sim_one_in(&random, 2) ? 4096 : 65536;
     config->worker_threads = 1 + sim_below(&random, 6);
     config->worker_idle_timeout = 2;
@@ -631,6 +639,9 @@ static void add_routes(uvhttp_server_t *server, uint32_t loop_count) {
     sim_dial_add(server);
     sim_handles_add(server);
     sim_events_add(server);
+    sim_channels_add(server);
+    sim_jobs_add(server);
+    sim_forms_add(server);
     uvhttp_static(server, "/files", sim_files_root(),
                   &(uvhttp_static_options_t){.sendfile_min = 5000, .helper_threads = 2, .no_precompressed = true});
 }
@@ -682,6 +693,7 @@ void sim_server_check_counters(uvhttp_server_t *server) {
                  (unsigned long long)sim_access_log_lines());
     sim_limiter_check_end();
     sim_redis_check_end();
+    sim_forms_check_server(server);
     sim_topics_check_counters(server);
     sim_collector_check_server(server);
     uint64_t accepted = uvhttp_server_counter(server, "connections_accepted"),
@@ -699,6 +711,10 @@ void sim_server_check_end(void) {
     sim_dial_check_end();
     sim_handles_check_end();
     sim_events_check_end();
+    sim_channels_check_end();
+    sim_jobs_check_end();
+    sim_forms_check_end();
+    sim_disk_check_end();
     if (references) sim_fail("%u response bodies were not released", references);
     if (handlers_open) sim_fail("%u handlers were not notified of their end", handlers_open);
 }

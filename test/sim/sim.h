@@ -172,6 +172,23 @@ void sim_files_reset(uint64_t seed);
 void sim_files_end(void);
 const char *sim_files_root(void);
 
+/* --- channels.c, jobs.c --- */
+
+void sim_channels_add(struct uvhttp_server *server);
+void sim_channels_check_end(void);
+void sim_jobs_add(struct uvhttp_server *server);
+void sim_jobs_check_end(void);
+
+/* --- disk.c: what uploads are saved to; forms.c: handlers that do so --- */
+
+void sim_disk_reset(uint64_t seed);
+void sim_disk_check_end(void);
+/* Of a request whose handler or whose spool uses the disk: whether a failure of that is the reason of the status. */
+bool sim_disk_refuses(uint32_t tag, int status);
+void sim_forms_add(struct uvhttp_server *server);
+void sim_forms_check_server(const struct uvhttp_server *server);
+void sim_forms_check_end(void);
+extern uint32_t sim_spool_max; /* bytes of all bodies that are spooled; 0: no limit. Of the seed */
 /* --- access_log.c: lines that are written, and those that have to be --- */
 
 void sim_access_log_reset(void);
@@ -228,6 +245,7 @@ extern struct uvhttp_server *sim_server;
 int sim_server_listen(struct uvhttp_server *server);
 /* Of the seed, known before there is a server. */
 void sim_server_plan(uint64_t seed);
+extern uint32_t sim_popular; /* a route_t that most requests of the seed go to, or others of its kind; 0: none */
 extern bool sim_tls_listens, sim_proxy_listens, sim_access_logged;
 extern bool sim_access_log_is_file; /* else a function of the application's gets its lines */
 /* What the server may take ahead of its use, of a connection and of a stream of HTTP/2. */

@@ -420,6 +420,43 @@ static void test_a_channel_between_coroutines(void **state) {
     client_read_last(fd, 200);
 }
 
+typedef struct patience {
+    uvhttp_coro_channel_t *channel;
+    int status;
+    bool over;
+} patience_t;
+
+static void receive_for_a_while(void *arg) {
+    patience_t *patience = arg;
+    int number;
+    patience->status = uvhttp_coro_channel_receive(patience->channel, &number, 20);
+    patience->over = true;
+}
+
+/* What is sent is received by another coroutine before the one that waits for it runs. */
+static void receive_faster(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    patience_t patience = {.channel = open_channel()};
+    uvhttp_coro_t *coro;
+    int number = 1;
+    if (uvhttp_coro_spawn(receive_for_a_while, &patience, &coro) != UVHTTP_OK) abort();
+    bool right = true;
+    for (int i = 0; i < 100 && !patience.over; i++)
+        right = right && uvhttp_coro_sleep(5) == UVHTTP_OK &&
+                uvhttp_coro_channel_send(patience.channel, &number, UVHTTP_NEVER) == UVHTTP_OK &&
+                uvhttp_coro_channel_receive(patience.channel, &number, 0) == UVHTTP_OK;
+    right = right && patience.over && patience.status == UVHTTP_E_TIMEOUT;
+    (void)uvhttp_coro_cancel(coro);
+    (void)uvhttp_coro_join(coro, UVHTTP_NEVER);
+    uvhttp_response_text(res, right ? 200 : 500, "");
+}
+
+static void test_a_wait_for_an_item_has_one_timeout(void **state) {
+    serving_t *serving = *state;
+    int fd = begin_and_ask(serving, GET("/channel"), "/channel", receive_faster);
+    client_read_last(fd, 200);
+}
+
 /* --- limits --- */
 
 static void sleep_too_long(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -529,6 +566,7 @@ int main(void) {
         ON_EACH(test_two_requests_to_other_servers_at_once),
         ON_EACH(test_descriptors_can_be_waited_for),
         ON_EACH(test_a_channel_between_coroutines),
+        ON_EACH(test_a_wait_for_an_item_has_one_timeout),
         ON_EACH(test_a_response_that_is_late_cancels_its_coroutine),
         ON_EACH(test_too_many_get_a_503_and_it_recovers),
         ON_EACH(test_a_stack_that_cannot_be_mapped_is_a_503),

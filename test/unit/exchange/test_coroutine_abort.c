@@ -310,6 +310,38 @@ static void test_a_stop_wakes_who_has_asked_for_it_and_nobody_else(void **state)
     serving_join(serving);
 }
 
+static void count_run(void *arg) {
+    ++*(int *)arg;
+}
+
+static void work_at_the_stop(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    int runs = 0;
+    uvhttp_coro_t *child;
+    reached++;
+    while (!uvhttp_response_stopping(res) && uvhttp_coro_sleep(1) == UVHTTP_OK) continue;
+    if (uvhttp_coro_wake_on_stop() != UVHTTP_OK) abort();
+    bool right = uvhttp_coro_work(count_run, &runs) == UVHTTP_OK &&
+                 uvhttp_coro_spawn(count_run, &runs, &child) == UVHTTP_OK &&
+                 uvhttp_coro_join(child, UVHTTP_NEVER) == UVHTTP_OK && runs == 2;
+    after_status = uvhttp_coro_sleep(1);
+    uvhttp_response_text(res, 200, right ? "right" : "wrong");
+}
+
+static void test_a_stop_does_not_affect_work_and_children(void **state) {
+    serving_t *serving = *state;
+    reached = 0;
+    begin(serving, "/work", work_at_the_stop);
+    serving_start(serving);
+    int fd = client_ask(serving, GET("/work"));
+    WAIT_UNTIL(reached == 1);
+    uvhttp_server_stop(serving->server);
+    assert_string_equal(client_read(fd)->body, "right");
+    assert_int_equal(after_status, UVHTTP_E_STOPPING);
+    close(fd);
+    serving_join(serving);
+}
+
 /* --- attached --- */
 
 static int ended, ended_before_the_server;
@@ -351,5 +383,6 @@ static void test_an_attached_server_stops_when_its_coroutines_have_ended(void **
 int main(void) {
     return RUN_ON_EACH(test_a_client_that_goes_at_any_wait_loses_nothing, test_a_stop_unwinds_whoever_waits,
                        test_a_stop_wakes_who_has_asked_for_it_and_nobody_else,
+                       test_a_stop_does_not_affect_work_and_children,
                        test_an_attached_server_stops_when_its_coroutines_have_ended);
 }
