@@ -141,8 +141,8 @@ void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status) {
 static uvhttp__exchange_t *replace(uvhttp__exchange_t *old, int code) {
     uvhttp__exchange_t *made = old->protocol->replace(old);
     if (!made) return NULL;
-    made->cursor =
-        (uvhttp__middleware_cursor_t){.next = UINT32_MAX}; /* the hooks of the abandoned one describe the request */
+    /* No chain: the hooks of the abandoned one describe the request. It counts for its route all the same. */
+    made->cursor = (uvhttp__middleware_cursor_t){.route = old->cursor.route, .next = UINT32_MAX};
     detach(old, code);
     return made;
 }

@@ -46,6 +46,8 @@ static void begin(serving_t *serving) {
     uvhttp_get(serving->server, "/down", break_down, NULL);
     uvhttp_get(serving->server, "/stream", stream, NULL);
     uvhttp_get(serving->server, "/wait", wait, NULL);
+    uvhttp_route_options(uvhttp_get(serving->server, "/late", wait, NULL),
+                         &(uvhttp_route_options_t){.response_timeout_ms = 10});
     uvhttp_post(serving->server, "/echo", echo, NULL);
     uvhttp_route(serving->server, UVHTTP_GET, "/worker", home, NULL, UVHTTP_EXEC_WORKER);
     serving_start(serving);
@@ -168,6 +170,17 @@ static void test_a_client_that_goes_is_counted_with_the_reason(void **state) {
     assert_string_equal(series->route, "/wait");
     assert_int_equal(series->status, 0);
     assert_true(series->error_type[0] >= 'a' && series->error_type[0] <= 'z');
+    uvhttp_metrics_free(snapshot);
+}
+
+static void test_a_refusal_in_place_of_a_handler_counts_for_its_route(void **state) {
+    serving_t *serving = *state;
+    begin(serving);
+    client_read_last(client_ask(serving, "GET /late HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"), 503);
+    uvhttp_deferred_release(waiting);
+    uvhttp_metrics_snapshot_t *snapshot = stop_and_take(serving);
+    assert_int_equal(count_all(snapshot), 1);
+    assert_int_equal(count_of(snapshot, (wanted_t){"/late", "GET", 503, "response_timeout"}), 1);
     uvhttp_metrics_free(snapshot);
 }
 
@@ -320,6 +333,7 @@ int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
     return RUN_ON_EACH(test_requests_are_counted_by_route_method_and_status,
                        test_a_client_that_goes_is_counted_with_the_reason,
+                       test_a_refusal_in_place_of_a_handler_counts_for_its_route,
                        test_pipelined_requests_are_counted_one_by_one_over_all_loops,
                        test_requests_beyond_the_maximum_of_series_are_counted_together,
                        test_without_metrics_there_are_counters_and_no_series, test_elements_beyond_the_last_are_null,
