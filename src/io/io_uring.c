@@ -313,9 +313,17 @@ UVHTTP__HOT void uvhttp__uring_flush(uvhttp__stream_t *stream) {
         loop->settle_due = true;
 }
 
+/* The queue is dropped, or about to be: only the counter is left. */
+static void count_last_sent(const uvhttp__stream_t *stream, int result) {
+    if (result > 0) uvhttp__counters_add(stream->loop->counters, bytes_sent, (size_t)result);
+}
+
 static void on_send_now(uvhttp__stream_t *stream, int result) {
     stream->out_flying = 0;
-    if (uvhttp__stream_is_over(stream)) return; /* settle continues from here */
+    if (uvhttp__stream_is_over(stream)) { /* settle continues from here */
+        count_last_sent(stream, result);
+        return;
+    }
     if (result < 0 && result != -EAGAIN && result != -EINTR) {
         broke(stream, -result, true);
         return;
@@ -351,6 +359,7 @@ static void on_send_plain(uvhttp__segment_t *segment, int result) {
 static void on_send(uvhttp__stream_t *stream, int result) {
     stream->flags &= ~(uint32_t)UVHTTP__STREAM_SENDING;
     if (uvhttp__stream_is_over(stream)) {
+        count_last_sent(stream, result);
         uvhttp__out_drop(stream);
         if (uvhttp__stream_is_closing(stream)) uvhttp__uring_close(stream);
         return;

@@ -55,7 +55,8 @@ static int write_encoded(uvhttp__tls_io_t *io, const char *data, size_t size) {
     tls_conn_t *tls = UVHTTP__CONTAINER_OF(io, tls_conn_t, io);
     if (tls->kernel || tls->said_end) return UVHTTP_OK;
     if (tls->direct) {
-        (void)send(io->stream->fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t sent = send(io->stream->fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent > 0) uvhttp__counters_add(io->stream->loop->counters, bytes_sent, (size_t)sent);
         return UVHTTP_OK;
     }
     if (tls->open && io->in) {

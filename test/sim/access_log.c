@@ -1,5 +1,5 @@
-/* Owns: the model of the access log: each response that a client has whole has one line, with its tag and status, and
- * no request has two. */
+/* Owns: the model of the access log: each request that came through it has one line, whatever became of it. If its
+ * client has the response whole, the line has the status and the bytes of that. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +14,8 @@ enum {
 static struct {
     uint16_t expected, logged; /* status; 0: none */
     uint64_t expected_ns;      /* since when */
+    uint64_t bytes, logged_bytes;
+    bool seen;
 } requests[SIM_CLIENTS_MAX * 256];
 static uint32_t tags;
 static uint64_t dropped;
@@ -29,10 +31,20 @@ static unsigned index_of(uint32_t tag) {
     return tag - 0x1000;
 }
 
-void sim_access_log_expect(uint32_t tag, int status) {
+/* /ROUTE/TAG..., or /files/NAME?TAG, which is nobody's tag here. */
+void sim_access_log_saw(uvhttp_request_t *req) {
+    uvhttp_str_t path = uvhttp_request_path(req);
+    const char *tag = path.size > 1 ? memchr(path.data + 1, '/', path.size - 1) : NULL;
+    if (!tag || (path.size > 7 && memcmp(path.data, "/files/", 7) == 0)) return;
+    uint32_t number = sim_number(tag + 1, (size_t)(path.data + path.size - tag - 1), 16);
+    if (number > 1) requests[index_of(number)].seen = true; /* else a hostile client's */
+}
+
+void sim_access_log_expect(uint32_t tag, int status, uint64_t bytes) {
     unsigned at = index_of(tag);
     requests[at].expected = (uint16_t)status;
     requests[at].expected_ns = sim_now_ns;
+    requests[at].bytes = bytes;
 }
 
 static const char *find(const char *line, const char *end, const char *text) {
@@ -54,6 +66,8 @@ static void take_line(const char *line, const char *end) {
     unsigned at = index_of(number);
     if (requests[at].logged) sim_fail("the access log has request %x twice", number);
     requests[at].logged = (uint16_t)status;
+    requests[at].logged_bytes = strtoull(version + strlen(" HTTP/1.1\" 200 "), NULL, 10); /* "-": 0 */
+    if (!requests[at].seen && !sim_failing) sim_fail("the access log has request %x, which has not been there", number);
     if (requests[at].expected && sim_access_log_is_good() && sim_now_ns - requests[at].expected_ns > LATE_MS * SIM_MS)
         sim_fail("the line of request %x comes %llu ms late", number,
                  (unsigned long long)(sim_now_ns - requests[at].expected_ns) / SIM_MS);
@@ -98,9 +112,14 @@ uint64_t sim_access_log_dropped(void) {
 
 void sim_access_log_check(bool complete) {
     for (uint32_t i = 0; i < tags; i++) {
+        if (complete && requests[i].seen && !requests[i].logged)
+            sim_fail("the access log has no line of request %x", i + 0x1000);
         if (!requests[i].expected || (!requests[i].logged && !complete)) continue;
         if (requests[i].logged != requests[i].expected)
             sim_fail("the access log has status %u for request %x, whose client has %u", requests[i].logged, i + 0x1000,
                      requests[i].expected);
+        if (requests[i].bytes != SIM_NEVER && requests[i].logged_bytes != requests[i].bytes)
+            sim_fail("the access log has %llu bytes for request %x, whose client has %llu",
+                     (unsigned long long)requests[i].logged_bytes, i + 0x1000, (unsigned long long)requests[i].bytes);
     }
 }

@@ -106,10 +106,12 @@ typedef struct sim_feed {
 typedef struct request {
     sim_feed_t feed; /* if it has events */
     uint32_t tag, size;
-    uint32_t from;    /* the first byte of the body, of all that has the tag */
-    uint64_t sent_ns; /* when the last byte was with the kernel; 0: not yet */
-    uint64_t begin;   /* of all bytes that the client sends */
+    uint32_t from;     /* the first byte of the body, of all that has the tag */
+    uint64_t sent_ns;  /* when the last byte was with the kernel; 0: not yet */
+    uint64_t begin;    /* of all bytes that the client sends */
+    uint64_t received; /* bytes of the response's body as they came */
     uint16_t status;
+    uint8_t kind; /* its route, from 1 on; 0: it is an upgrade */
     bool head;
     uint16_t refusal; /* a status that it may get instead: of a limiter, or when no thread is free; 0: none */
     bool upgrade, untagged, may_break, events, prompt;
@@ -390,6 +392,16 @@ void sim_coding_free(request_t *request);
 size_t sim_decode(struct sim_decoder *decoder, const char **data, size_t *size, char *out, size_t capacity, bool *good);
 bool sim_decoded_all(const struct sim_decoder *decoder);
 
+/* --- metrics.c --- */
+
+/* A client makes this request, or a part of it. */
+void sim_metrics_asked(const request_t *request, uint32_t body);
+/* The client has the response. request: NULL if it was to none. */
+void sim_metrics_responded(const client_t *client, const request_t *request, int status, bool by_handler);
+/* A client sends what is no request, and may count as one all the same, or as up to any number of them. */
+void sim_metrics_strayed(void);
+void sim_metrics_lawless(void);
+
 /* --- tcp_client.c --- */
 
 /* It speaks to the TCP server. */
@@ -408,7 +420,6 @@ void sim_tcp_check_deaf(const client_t *client);
 
 /* --- clients.c --- */
 
-bool sim_clients_stopped(void);    /* the server */
 client_t *sim_client(uint32_t id); /* NULL: there is none */
 
 #endif

@@ -106,7 +106,7 @@ static void finish(client_t *client) {
     sim_h2_free(client);
 }
 
-bool sim_clients_stopped(void) {
+bool sim_clients_have_stopped(void) {
     return stopped;
 }
 
@@ -136,6 +136,10 @@ static void check_prompt(const client_t *client, bool reset) {
 
 static void connection_ended(client_t *client, bool reset) {
     sim_trace("client sees the end", client->id, reset);
+    if (reset && sim_was_refused(client->conn)) {
+        finish(client);
+        return;
+    }
     if (client->state == RAW || (reset && sim_tcp_is_reset(client))) {
         sim_tcp_ended(client, reset);
         finish(client);
@@ -423,6 +427,7 @@ static void check_fin(client_t *client) {
 
 /* A part of the PROXY header, of the handshake, or of a request, or nothing at all. */
 static void begin_to_break_off(client_t *client) {
+    sim_metrics_strayed();
     client->started = client->wild = true;
     if (client->out_size == 0) sim_transport_out(client, "GET /mem/", 9);
     client->out_size = sim_below(&client->random, (uint32_t)client->out_size + 1);

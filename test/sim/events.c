@@ -183,7 +183,8 @@ void sim_events_ended(const client_t *client, const request_t *request) {
         if (request->feed.next[i] > feed->senders[i].sent)
             sim_fail("client %u: an event of %x was not sent", client->id, feed->tag);
     int last = feed->last;
-    if (last >= 0 && !sim_clients_stopped() && !sim_failing && request->feed.next[last] != feed->senders[last].sent)
+    if (last >= 0 && !sim_clients_have_stopped() && !sim_failing &&
+        request->feed.next[last] != feed->senders[last].sent)
         sim_fail("client %u: sender %d of %x has sent %u events and ended the stream, and %u have come", client->id,
                  last, feed->tag, feed->senders[last].sent, request->feed.next[last]);
 }

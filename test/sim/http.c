@@ -100,6 +100,7 @@ request_t sim_http_request_of(const op_t *op, uint32_t tag) {
                          .spooled = op->route == SPOOL || op->route == FORM ? op->body : 0,
                          .form = sim_is_form(op->route) ? sim_form_new(tag, op->size, op->ms) : NULL,
                          .prompt = op->prompt,
+                         .kind = (uint8_t)(op->route + 1),
                          .untagged = file};
     sim_coding_of(&request, op);
     return request;
@@ -126,6 +127,7 @@ void sim_http_request(client_t *client, const op_t *op) {
     }
     client->out_size = at;
     client->out_at = 0;
+    sim_metrics_asked(&client->requests[client->asked], op->body);
     sim_transport_encode(client);
     if (op->cut) {
         client->out_size = sim_below(&client->random, (uint32_t)client->out_size);
@@ -151,6 +153,7 @@ void sim_http_raw(client_t *client, const op_t *op) {
     }
     client->owed = !client->wild && !client->transport.tls;
     client->wild = true;
+    sim_metrics_strayed();
     free(client->out);
     client->out_size = op->raw ? strlen(bad[op->raw - 1]) : op->size;
     client->out_at = 0;
@@ -189,7 +192,8 @@ static void response_ended(client_t *client) {
     request_t *request = expected(client);
     sim_trace("response", client->id, (uint64_t)client->status);
     if (client->tagged) sim_body_ended(client, request, client->at_body);
-    if (client->tagged && !request->untagged) sim_access_log_expect(request->tag, client->status);
+    if (client->tagged && !request->untagged) sim_access_log_expect(request->tag, client->status, request->received);
+    sim_metrics_responded(client, request, client->status, client->tagged);
     client->responded += client->tagged || client->responded < client->asked;
     client->head_size = 0;
     client->state = HEAD;
@@ -205,7 +209,8 @@ static bool upgraded(client_t *client, const request_t *request) {
     const char *accept = field(client, "Sec-WebSocket-Accept");
     if (!request->raw && (!accept || strncmp(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n", 30) != 0))
         sim_fail("client %u: 101 without the right Sec-WebSocket-Accept", client->id);
-    sim_access_log_expect(request->tag, 101);
+    sim_access_log_expect(request->tag, 101, SIM_NEVER);
+    sim_metrics_responded(client, request, 101, true);
     char *agreed = field(client, "Sec-WebSocket-Extensions");
     if (agreed) *strstr(agreed, "\r\n") = '\0';
     if (!request->raw) sim_ws_opened(client->tunnels[0], agreed);
@@ -283,6 +288,7 @@ static bool ends_with(const client_t *client, const char *end) {
 }
 
 static void check_body(client_t *client, const char *data, size_t size) {
+    if (expected(client)) expected(client)->received += size;
     client->at_body += client->tagged ? sim_body_take(client, expected(client), client->at_body, data, size) : size;
     client->left -= size;
 }

@@ -85,8 +85,9 @@ static void stream_ended(client_t *client, uint32_t at) {
         return;
     }
     if (stream->tagged) sim_body_ended(client, request, stream->at);
-    if (stream->tagged && !request->untagged) sim_access_log_expect(request->tag, stream->status);
+    if (stream->tagged && !request->untagged) sim_access_log_expect(request->tag, stream->status, request->received);
     check_prompt(client, request);
+    sim_metrics_responded(client, request, stream->status, stream->tagged);
     stream->done = true;
     sim_h2_responded(client);
 }
@@ -158,7 +159,7 @@ static void check_head(client_t *client, uint32_t at, stream_t *stream, head_t h
 
 static void open_tunnel(client_t *client, stream_t *stream, const char *extension, bool ends) {
     if (sim_h2_tunnel_opens(stream, stream->status, *extension ? extension : NULL, ends))
-        sim_access_log_expect(client->requests[stream - client->h2->streams].tag, 200);
+        sim_access_log_expect(client->requests[stream - client->h2->streams].tag, 200, SIM_NEVER);
     sim_h2_responded(client);
 }
 
@@ -180,6 +181,7 @@ static void take_data(client_t *client, uint32_t id, unsigned flags, const char 
     request_t *request = &client->requests[id / 2];
     if (!stream->headed) sim_fail("client %u: a body without a head for %x", client->id, request->tag);
     const bool is_tunnel = stream->tunnel && stream->tunnel->open;
+    request->received += size;
     if (is_tunnel) sim_ws_take(stream->tunnel, payload, size);
     stream->at += stream->tagged && !is_tunnel ? sim_body_take(client, request, stream->at, payload, size) : size;
     if (flags & UVHTTP__HTTP2_FLAG_END_STREAM) stream_ended(client, id / 2);

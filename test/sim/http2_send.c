@@ -150,6 +150,7 @@ void sim_h2_request(client_t *client, const op_t *op) {
     client->out_size = out.size;
     sim_transport_encode(client);
     client->requests[at] = sim_http_request_of(op, tag);
+    sim_metrics_asked(&client->requests[at], body);
     client->asked++;
     if (sim_one_in(&client->random, 8)) prioritize(client);
 }
@@ -417,6 +418,7 @@ static void put_offence(client_t *client, writer_t *out, uint8_t kind) {
 }
 
 void sim_h2_raw(client_t *client, const op_t *op) {
+    sim_metrics_lawless();
     bool polite = !client->wild;
     client->wild = client->h2->mute = true;
     writer_t out;

@@ -89,7 +89,8 @@ void sim_kernel_reset(uint64_t seed) {
     idle_ns = SIM_NEVER;
     kernel_seed = seed;
     sim_kernel_random = sim_random_of(seed, 0x4b);
-    listens_on_unix = seed % 4 == 1; /* a number of its own would change what all seeds do */
+    sim_addresses_plan(seed);
+    listens_on_unix = seed % 4 == 1 && !sim_address_max; /* a number of its own would change what all seeds do */
     entropy = sim_random_of(seed, 0x4c);
     runs++;
     wall_start_ns = UINT64_C(1700000000000000000);
@@ -190,10 +191,14 @@ static bool is_of_server(uint16_t port) {
     return port >= SIM_PORT && port <= SIM_PORT + SIM_PORT_TLS + SIM_PORT_PROXY;
 }
 
+bool sim_kernel_is_excused(void) {
+    return sim_now_ns - sim_ring_refused_ns < EXCUSE_MS * SIM_MS;
+}
+
 /* A connection waits, there is a place for it, and the kernel has refused nothing lately. */
 static bool somebody_waits_for_nothing(void) {
     if (sim_crowd || sim_guest_is_blocked() || places_used >= sim_places ||
-        sim_now_ns - refused_ns < EXCUSE_MS * SIM_MS || sim_now_ns - sim_ring_refused_ns < EXCUSE_MS * SIM_MS)
+        sim_now_ns - refused_ns < EXCUSE_MS * SIM_MS || sim_kernel_is_excused())
         return false;
     if (!sim_standard_error_is_good()) return false; /* lines of the start are written before anybody is served */
     for (int i = 0; i < descriptors_end; i++) {
@@ -204,6 +209,8 @@ static bool somebody_waits_for_nothing(void) {
 }
 
 void sim_kernel_check_idle(uint64_t next_ns) {
+    sim_metrics_check_quiet();
+    if (!sim_guest_is_blocked() && !sim_kernel_is_excused()) sim_addresses_check_quiet(next_ns);
     if (!somebody_waits_for_nothing())
         idle_ns = SIM_NEVER;
     else if (idle_ns == SIM_NEVER)
@@ -240,6 +247,7 @@ static sim_conn_t *conn_new(uint32_t client, void (*wake)(void *arg), void *arg)
     conn->wake = wake;
     conn->arg = arg;
     conn->client = client;
+    conn->ip = INADDR_LOOPBACK;
     conn->port = (uint16_t)(SIM_PEER_PORT + client);
     conn->fd = -1;
     queue_open(&conn->to_server, &conn->random);
@@ -252,6 +260,7 @@ sim_conn_t *sim_connect(uint32_t client, uint16_t port, void (*wake)(void *arg),
     if (!listener) return NULL;
     sim_conn_t *conn = conn_new(client, wake, arg);
     conn->is_unix = listens_on_unix;
+    conn->ip = sim_socket_address_of(client, port);
     listener->backlog[listener->waiting++] = conn;
     happened(FD_FIRST + (int)(listener - descriptors));
     sim_trace("connect", client, 0);
@@ -343,6 +352,10 @@ bool sim_server_has_closed(const sim_conn_t *conn) {
     return conn->server_gone;
 }
 
+void sim_client_announces(sim_conn_t *conn, uint32_t header_size) {
+    conn->header_size = header_size;
+}
+
 bool sim_is_unix(const sim_conn_t *conn) {
     return conn->is_unix;
 }
@@ -354,6 +367,7 @@ void sim_wake_client(const sim_conn_t *conn) {
 /* The server closes its end. */
 static void server_close(sim_conn_t *conn) {
     sim_trace("server closes", conn->client, conn->to_server.size);
+    sim_address_closed(conn);
     conn->server_gone = true;
     conn->fd = -1;
     if (conn->linger_zero || (conn->to_server.size > 0 && !conn->client_rst)) {
@@ -427,27 +441,6 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size)
     return 0;
 }
 
-static int name_of(uint16_t port, struct sockaddr *address, socklen_t *size) {
-    struct sockaddr_in name = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    memcpy(address, &name, *size < sizeof name ? *size : sizeof name);
-    *size = sizeof name;
-    return 0;
-}
-
-int __wrap_getsockname(int fd, struct sockaddr *address, socklen_t *size) {
-    return name_of(sim_find(fd, "getsockname")->port, address, size);
-}
-
-int __wrap_getpeername(int fd, struct sockaddr *address, socklen_t *size) {
-    descriptor_t *it = sim_find(fd, "getpeername");
-    if (it->kind != STREAM || it->conn->client_rst) {
-        errno = ENOTCONN;
-        return -1;
-    }
-    return name_of(it->conn->port, address, size);
-}
-
 static sim_conn_t *take_first(descriptor_t *listener) {
     sim_conn_t *conn = listener->backlog[0];
     listener->waiting--;
@@ -460,6 +453,7 @@ static int fail_accept(descriptor_t *listener, int error) {
     if (error == ECONNABORTED && !listener->backlog[0]->client_rst) error = EINTR;
     if (error == ECONNABORTED) server_close(take_first(listener));
     if (error != ECONNABORTED && error != EINTR) refused_ns = sim_now_ns;
+    if (is_of_server(listener->port) && !listener->closing) sim_traffic.accept_errors++;
     sim_trace("accept4 fails", (uint64_t)error, 0);
     errno = error;
     return -1;
@@ -484,8 +478,11 @@ int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
     conn->fd = made;
     conn->accepted = true;
     conn->takes_place = is_of_server(listener->port);
+    sim_traffic.accepted += conn->takes_place;
+    sim_traffic.accepted_late += conn->takes_place && listener->closing;
     streams_open++;
     places_used += conn->takes_place;
+    sim_address_look(conn);
     sim_memory_accepts();
     sim_trace("accept", conn->client, (uint64_t)made);
     return made;
@@ -514,6 +511,8 @@ ssize_t __wrap_recv(int fd, void *data, size_t size, int flags) {
         }
         size_t want = conn->to_server.size < size ? conn->to_server.size : size;
         size_t got = sim_queue_take(&conn->to_server, data, sim_share(&conn->random, want));
+        if (conn->takes_place) sim_traffic.received += got;
+        sim_address_look(conn);
         sim_trace("recv", conn->client, got);
         sim_trace_bytes(data, got);
         sim_wake_client(conn);
@@ -533,6 +532,7 @@ ssize_t sim_stream_send(sim_conn_t *conn, const struct iovec *iov, size_t count)
     if (conn->client_rst) return -EPIPE;
     if (conn->client_gone) { /* nobody is there: the peer's system will reset */
         reset_by_client(conn);
+        if (conn->takes_place) sim_traffic.sent += size;
         return (ssize_t)size;
     }
     size_t capacity = queue_capacity(&conn->to_client);
@@ -548,6 +548,7 @@ ssize_t sim_stream_send(sim_conn_t *conn, const struct iovec *iov, size_t count)
         sent += sim_queue_put(&conn->to_client, iov[i].iov_base, part);
         left -= part;
     }
+    if (conn->takes_place) sim_traffic.sent += sent;
     sim_trace("send", conn->client, sent);
     sim_wake_client(conn);
     return (ssize_t)sent;
@@ -624,6 +625,7 @@ int __wrap_close(int fd) {
     free(was.backlog);
     if (was.kind == STREAM && was.conn->accepted) streams_open--;
     if (was.kind == STREAM && was.conn->takes_place) places_used--;
+    if (was.kind == STREAM && was.conn->takes_place) sim_traffic.closed++;
     if (was.kind == STREAM) server_close(was.conn);
     if (was.kind == PEER) sim_client_close(was.conn);
     return was.kind == DISK ? sim_disk_closed(was.file) : 0;

@@ -44,6 +44,7 @@ struct sim_conn {
     uint64_t looked_at;      /* bytes that had come when the server last asked whether any wait, and none did */
     bool looked;
     uint32_t client;
+    uint32_t ip;
     uint16_t port;
     int fd;    /* of the server; -1: it waits in the backlog */
     int error; /* of the socket, reported once */
@@ -53,6 +54,8 @@ struct sim_conn {
     bool unheard;               /* its SYN is lost */
     bool accepted, takes_place; /* takes_place: of those of the server */
     bool is_unix;               /* FIN may not wake a receive of the ring either (pitfall 11) */
+    bool counts, refused;       /* for its address */
+    uint32_t header_size;       /* of the PROXY protocol */
     bool never_accepted;        /* there were no descriptors for it, and its listener was closed */
 };
 
@@ -112,6 +115,10 @@ uint32_t sim_events(int fd);
 ssize_t sim_stream_send(sim_conn_t *conn, const struct iovec *iov, size_t count);
 /* Bytes were received, or the end was: the client may send more. */
 void sim_wake_client(const sim_conn_t *conn);
+
+/* addresses.c: it was accepted, or something was read. */
+void sim_address_look(sim_conn_t *conn);
+void sim_address_closed(sim_conn_t *conn);
 
 /* uv.c: whether the libuv with this descriptor has something to tell. */
 bool sim_uv_ready(int backend_fd);

@@ -162,6 +162,8 @@ static unsigned fill_buffers(struct sim_ring *ring, sim_conn_t *conn, size_t siz
         size_t part = size < buf->len ? size : buf->len;
         char *data = (char *)(uintptr_t)buf->addr;
         sim_queue_take(&conn->to_server, data, part);
+        if (conn->takes_place) sim_traffic.received += part;
+        sim_address_look(conn);
         sim_trace_bytes(data, part);
         ring->buffer_head++;
         size -= part;

@@ -86,6 +86,10 @@ uint64_t sim_steps_of_others(void) {
     return others;
 }
 
+bool sim_threads_stall(void) {
+    return stalls > 0;
+}
+
 uint32_t sim_threads_made(void) {
     return made;
 }
@@ -132,7 +136,9 @@ static void advance_clock(void) {
         if (waits && threads[i].deadline_ns < next) next = threads[i].deadline_ns;
     }
     if (next == SIM_NEVER) fail_hung();
+    in_world = true;
     sim_kernel_check_idle(next);
+    in_world = false;
     if (next > sim_now_ns) sim_now_ns = next;
     if (sim_now_ns - started_ns > HOURS_MAX * UINT64_C(3600) * 1000 * SIM_MS)
         sim_fail("no end after %d hours", HOURS_MAX);

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <uvhttp/request.h>
 #include <uvhttp/route.h>
 #include <uvhttp/websocket.h>
 
@@ -110,6 +111,8 @@ short sim_polled(const struct pollfd *fd);
 uint64_t sim_kernel_next_ns(void);
 /* Nobody can run before next_ns: is a connection waiting for nothing? */
 void sim_kernel_check_idle(uint64_t next_ns);
+/* It has lately refused what was submitted to a ring: descriptors may be closed late. */
+bool sim_kernel_is_excused(void);
 /* Descriptors of the server that are open. */
 uint32_t sim_open_descriptors(void);
 
@@ -126,6 +129,8 @@ uint64_t sim_steps(void);
 /* What the world and threads other than the calling one have done. */
 uint64_t sim_steps_of_others(void);
 uint32_t sim_threads_made(void);
+/* A thread that could run waits now and then. Of the seed. */
+bool sim_threads_stall(void);
 
 /* --- clients.c: the world outside of the server --- */
 
@@ -200,10 +205,49 @@ uint64_t sim_access_log_lines(void);
 bool sim_access_log_is_good(void);
 /* What lines say of requests that are missing. */
 uint64_t sim_access_log_dropped(void);
-/* A client has this response whole. */
-void sim_access_log_expect(uint32_t tag, int status);
+/* The middleware behind the log has this request. */
+void sim_access_log_saw(struct uvhttp_request *req);
+/* A client has this response whole, with so many bytes of body; SIM_NEVER: nobody knows. */
+void sim_access_log_expect(uint32_t tag, int status, uint64_t bytes);
 /* complete: none was dropped. */
 void sim_access_log_check(bool complete);
+
+/* --- metrics.c: what clients and the kernel know, and the metrics --- */
+
+/* Of connections to the server that is tested. */
+typedef struct sim_traffic {
+    uint64_t accepted, closed, received, sent;
+    uint64_t accepted_late; /* of them: behind the stop, when there may be no place */
+    uint64_t accept_errors;
+} sim_traffic_t;
+extern sim_traffic_t sim_traffic;
+extern bool sim_metered;        /* requests are counted by their attributes. Of the seed */
+extern uint32_t sim_series_max; /* 0: the default */
+void sim_metrics_reset(uint64_t seed);
+/* Nobody runs. */
+void sim_metrics_check_quiet(void);
+/* Of a server that has stopped, before it is freed. */
+void sim_metrics_check_end(struct uvhttp_server *server);
+
+/* --- addresses.c: addresses of clients --- */
+
+extern uint32_t sim_address_max; /* connections_per_address_max; 0: no limit, and one address. Of the seed */
+void sim_addresses_plan(uint64_t seed);
+/* If there is a limit. */
+uint32_t sim_address_of(uint32_t client);
+/* Of its socket: that of a proxy, or its own. */
+uint32_t sim_socket_address_of(uint32_t client, uint16_t port);
+/* The same with its port. */
+void sim_peer_text(uint32_t client, char *text, size_t size);
+/* It comes through a proxy. */
+bool sim_is_proxied(uint32_t client);
+/* So many bytes of its own precede what the connection is for. */
+void sim_client_announces(sim_conn_t *conn, uint32_t header_size);
+/* The server has reset it for its address. */
+bool sim_was_refused(const sim_conn_t *conn);
+void sim_addresses_check_quiet(uint64_t next_ns);
+void sim_addresses_check_end(const struct uvhttp_server *server);
+bool sim_clients_have_stopped(void);
 
 /* --- outputs.c: what lines are written to; log.c: the log --- */
 

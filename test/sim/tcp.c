@@ -424,7 +424,7 @@ static pipe_t *called(uvhttp_tcp_t *tcp, const void *user, const char *what) {
 static void check_peer(pipe_t *pipe) {
     char text[64], expected[64];
     if (pipe->nobody) return;
-    snprintf(expected, sizeof expected, "127.0.0.1:%u", SIM_PEER_PORT + (pipe->is.tag - 0x1000) / 0x100);
+    sim_peer_text((pipe->is.tag - 0x1000) >> 8, expected, sizeof expected);
     if (uvhttp_tcp_peer(pipe->tcp, text, sizeof text) == UVHTTP_OK && strcmp(text, expected) != 0)
         sim_fail("%x: its peer is %s", pipe->is.tag, text);
 }

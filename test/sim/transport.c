@@ -14,6 +14,11 @@ void sim_transport_plan(client_t *client) {
     transport->port =
         (uint16_t)(SIM_PORT + (transport->tls ? SIM_PORT_TLS : 0) + (transport->proxy ? SIM_PORT_PROXY : 0));
     transport->address = UINT32_C(10) << 24 | (uint32_t)sim_random(&client->plan) % 0xffffff;
+    if (sim_address_max) transport->address = sim_address_of(client->id);
+}
+
+bool sim_is_proxied(uint32_t client) {
+    return sim_client(client) && sim_client(client)->transport.proxy;
 }
 
 static void append(client_t *client, const char *data, size_t size) {
@@ -57,6 +62,7 @@ bool sim_transport_begin(client_t *client) {
     transport_t *transport = &client->transport;
     client->out_size = client->out_at = 0;
     if (transport->proxy) put_proxy_header(client);
+    sim_client_announces(client->conn, (uint32_t)client->out_size);
     if (client->h2) client->control_size = sim_h2_begin(client, client->control);
     if (transport->tls)
         transport->session = sim_tls_new(client->id, client->h2 != NULL, &client->random, append_record, client);

@@ -19,7 +19,7 @@ uint32_t sim_ws_tag(const tunnel_t *tunnel, uint32_t message) {
 
 /* A publication that finds no thread, or a server that stops, ends the connection. */
 static bool may_have_failed(const tunnel_t *tunnel) {
-    return tunnel->topic && (!sim_threads_are_patient || sim_clients_stopped());
+    return tunnel->topic && (!sim_threads_are_patient || sim_clients_have_stopped());
 }
 
 static bool is_quiet(const tunnel_t *tunnel) {
@@ -92,7 +92,7 @@ static void check_code(tunnel_t *tunnel, uint16_t code) {
     if (due) tunnel->punished = true;
     if (own || due)
         check_all_responded(tunnel);
-    else if (!sim_failing && !(sim_clients_stopped() && code == WS_GOING_AWAY) &&
+    else if (!sim_failing && !(sim_clients_have_stopped() && code == WS_GOING_AWAY) &&
              !(code == WS_INTERNAL_ERROR && may_have_failed(tunnel)))
         sim_fail("client %u: tunnel %u: a close frame with code %u for no reason", tunnel->client->id, tunnel->number,
                  code);
@@ -103,7 +103,7 @@ bool sim_ws_is_cut(const tunnel_t *tunnel) {
 }
 
 static void check_punished(const tunnel_t *tunnel) {
-    if (tunnel->due && !tunnel->punished && !may_have_failed(tunnel) && !sim_failing && !sim_clients_stopped())
+    if (tunnel->due && !tunnel->punished && !may_have_failed(tunnel) && !sim_failing && !sim_clients_have_stopped())
         sim_fail("client %u: tunnel %u: its offence did not bring a close frame with code %u", tunnel->client->id,
                  tunnel->number, tunnel->due);
 }
@@ -162,7 +162,7 @@ static bool may_be_abnormal(const tunnel_t *tunnel) {
     const client_t *client = tunnel->client;
     if (tunnel->due && may_have_failed(tunnel)) return true; /* the server had closed before */
     return client->done || client->wild || client->fin || tunnel->reset || tunnel->half_ended || tunnel->stingy ||
-           sim_clients_stopped();
+           sim_clients_have_stopped();
 }
 
 void sim_ws_app_closed(uint32_t tag, int code) {

@@ -69,6 +69,27 @@ static void test_each_byte_of_a_queue_that_waits_is_counted_once(void **state) {
     free(data);
 }
 
+static void close_first(server_t *server, void *arg) {
+    (void)arg;
+    peer_close(server_first_peer(server));
+}
+
+static void test_what_is_under_way_at_a_close_is_counted(void **state) {
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = PEER_OPS(send_all_by_reference);
+    char *data = pattern_new(LARGE), received[16384];
+    uint64_t all = 0;
+    server->user = data;
+    int fd = server_dial(server, &ops, "x");
+    client_expect(fd, data, 1000000); /* what is sent from now on waits for the client */
+    server_settle(server);
+    server_call(server, close_first, NULL);
+    for (ssize_t got; (got = client_receive_some(fd, received, sizeof received)) > 0;) all += (uint64_t)got;
+    server_leave(server, fd);
+    assert_int_equal(counted(server), 1000000 + all);
+    free(data);
+}
+
 static size_t ask_once(uvhttp__stream_t *stream, const char *data, size_t size) {
     peer_t *peer = peer_of(stream);
     uvhttp__stream_send_copy(stream, data, size);
@@ -177,6 +198,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         ON_EACH(test_each_byte_that_goes_is_counted_once),
         ON_EACH(test_each_byte_of_a_queue_that_waits_is_counted_once),
+        ON_EACH(test_what_is_under_way_at_a_close_is_counted),
         ON_EACH(test_on_sent_comes_once_for_what_was_asked_once),
         ON_EACH(test_references_of_any_size_are_sent_and_released),
         ON_EACH(test_parts_of_iteration_memory_are_sent_in_the_order_of_the_calls),
