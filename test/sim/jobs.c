@@ -70,7 +70,7 @@ static void check_done(const job_t *job, int status) {
     if (status == UVHTTP_OK && (!is_once(job) || job->runs != 1))
         sim_fail("a job of %x has run %u times", id, job->runs);
     if (status != UVHTTP_OK && is_once(job) && job->runs > 0) sim_fail("a job of %x has run and is cancelled", id);
-    if (status != UVHTTP_OK && job->misses == job->cancels && !sim_clients_stopped())
+    if (status != UVHTTP_OK && job->misses == job->cancels && !sim_clients_have_stopped())
         sim_fail("a job of %x is cancelled by nobody", id);
     if (job->on_loop && !pthread_equal(pthread_self(), job->thread))
         sim_fail("a job of %x ends on another thread than its loop's", id);
@@ -187,7 +187,7 @@ static bool may_be(const job_t *job, int status) {
         case UVHTTP_OK: return true;
         case UVHTTP_E_NOMEM: return sim_failing;
         case UVHTTP_E_WORK_FULL: return !sim_threads_are_patient;
-        case UVHTTP_E_STATE: return (job->delay_ms || job->period_ms) && sim_clients_stopped();
+        case UVHTTP_E_STATE: return (job->delay_ms || job->period_ms) && sim_clients_have_stopped();
         default: return false;
     }
 }
