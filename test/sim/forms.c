@@ -490,7 +490,7 @@ void sim_forms_add(uvhttp_server_t *server) {
     uvhttp_route_options(uvhttp_route(server, UVHTTP_POST, "/save/:tag/:size/:ms", on_save, NULL, UVHTTP_EXEC_WORKER),
                          &live);
     uvhttp_route(server, UVHTTP_POST, "/bform/:tag/:size/:ms", on_buffered_form, NULL, UVHTTP_EXEC_WORKER);
-    uvhttp_route_options(uvhttp_post(server, "/parts/:tag/:size/:ms", on_parts, NULL), &streamed);
+    uvhttp_route_options(uvhttp_post(server, "/fparts/:tag/:size/:ms", on_parts, NULL), &streamed);
 }
 
 /* Bytes that were reserved for the spool have been given back. */

@@ -10,7 +10,7 @@ const char *const sim_route_names[] = {"mem",    "ref",    "defer",   "stream", 
                                        "job",    "files",  "limit",   "quota",   "gate",    "cogate", "dial",
                                        "codial", "handle", "whandle", "events",  "channel", "jobs",   "wjobs",
                                        "echo",   "upload", "spool",   "live",    "save",    "form",   "lform",
-                                       "bform",  "parts",  "cobody",  "bhandle", "early",   "broken"};
+                                       "bform",  "fparts", "cobody",  "bhandle", "early",   "broken"};
 static const char *const op_names[] = {"request", "wait",         "pause",    "raw",     "stop reading", "fin",
                                        "reset",   "await close",  "upgrade",  "message", "ping",         "close",
                                        "offend",  "await tunnel", "settings", "settle",  "tcp",          "bytes"};
