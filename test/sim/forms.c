@@ -28,6 +28,8 @@ typedef struct layout {
     part_t parts[PARTS_MAX];
 } layout_t;
 
+#define TEN "0123456789"
+
 /* As it is sent, and what becomes of it: NULL: the request's own. */
 static const struct {
     const char *sent, *name;
@@ -41,6 +43,8 @@ static const struct {
     {"\xc3\xbc.txt", "\xc3\xbc.txt"},
     {"\xff.txt", "_.txt"},
     {"...", ""},
+    {TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN "\xc3\xbc.tar",
+     TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN "012345.tar"},
     {NULL, NULL},
 };
 enum { EMPTY = 0, FILE_NAMES = sizeof file_names / sizeof *file_names, FIELD = FILE_NAMES };
@@ -109,7 +113,7 @@ static size_t put_form(char *out, const layout_t *layout) {
 }
 
 static char *form_of(const layout_t *layout, uint32_t *size) {
-    char *form = malloc(DATA_MAX + 256 * (PARTS_MAX + 1));
+    char *form = malloc(DATA_MAX + 512 * (PARTS_MAX + 1));
     if (!form) abort();
     *size = (uint32_t)put_form(form, layout);
     return form;
@@ -141,12 +145,12 @@ static layout_t layout_of_request(const uvhttp_request_t *req) {
                      sim_request_number(req, "ms", 10));
 }
 
-static void expect_name(const layout_t *layout, uint32_t i, char name[64]) {
+static void expect_name(const layout_t *layout, uint32_t i, char name[256]) {
     uint8_t kind = layout->parts[i].name;
     if (file_names[kind].name)
-        snprintf(name, 64, "%s", file_names[kind].name);
+        snprintf(name, 256, "%s", file_names[kind].name);
     else
-        snprintf(name, 64, "%08x-%u.bin", layout->tag, i);
+        snprintf(name, 256, "%08x-%u.bin", layout->tag, i);
 }
 
 static bool is_text(uvhttp_str_t text, const char *expected) {
@@ -188,7 +192,7 @@ static void check_saved_name(uint32_t tag, uvhttp_str_t name, const char *saved)
 }
 
 static void check_file(const layout_t *layout, uint32_t i, const uvhttp_form_file_t *file) {
-    char name[64];
+    char name[256];
     expect_name(layout, i, name);
     check_name(layout, i, file->field);
     check_type(layout, i, file->content_type);

@@ -4,7 +4,7 @@
 #include "client.h"
 #include "forms.h"
 
-enum { CROWD_HASTE = 32, STINGY_MS = 20000 };
+enum { CROWD_HASTE = 32, STINGY_MS = 20000, SPOOLED = 4096 /* bytes, which fill the memory of a spool */ };
 
 const char *const sim_route_names[] = {"mem",    "ref",    "defer",   "stream",  "sized",   "work",   "coro",
                                        "job",    "files",  "limit",   "quota",   "gate",    "cogate", "dial",
@@ -59,6 +59,7 @@ static op_t plan_request(client_t *client, bool slow) {
     op.expect = op.body > 0 && sim_one_in(r, 6);
     op.accepts = sim_compresses ? (uint8_t)sim_below(r, 4) : 0;
     if (op.route == FILES) plan_file(r, &op, slow);
+    if (op.route == SPOOL && sim_one_in(r, 2)) op.body = SPOOLED * (1 + sim_below(r, size_max / SPOOLED));
     if (sim_is_form(op.route)) op.body = sim_form_size(op.size, op.ms);
     return op;
 }

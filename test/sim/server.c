@@ -603,10 +603,12 @@ static void make_config(uint64_t seed, uvhttp_server_config_t *config) {
     if (sim_compresses) config->http2_connection_memory_max = 16 << 20; /* for responses that are large */
     snprintf(config->spool_directory, sizeof config->spool_directory, SIM_SPOOL);
     if (sim_spool_max) config->spool_size_max = sim_spool_max;
-    config->spool_memory = sim_one_in(&random, 2) ? 4096 : 65536;
+    config->spool_memory = sim_one_in(&random, 2) || sim_popular ? 4096 : 65536;
     config->worker_threads = 1 + sim_below(&random, 6);
     config->worker_idle_timeout = 2;
-    config->worker_warn_ms = UVHTTP_NEVER;
+    sim_random_t of_warnings = sim_random_of(seed, 0x94);
+    config->worker_warn_ms =
+        !sim_logged && sim_one_in(&of_warnings, 4) ? 1 + sim_log_uniform(&of_warnings, 200) : UVHTTP_NEVER;
     config->worker_queue_timeout_ms = sim_threads_are_patient ? UVHTTP_NEVER : 50;
     if (!sim_threads_are_patient && sim_one_in(&random, 2)) config->max_backlog = 1 + sim_below(&random, 3);
     config->handler_warn_ms = UVHTTP_NEVER;
