@@ -7,6 +7,8 @@
 
 #include "client.h"
 
+enum { TIMER_MS = 150 }; /* a loop that is late */
+
 /* --- requests --- */
 
 static size_t put_text(char *out, const char *text) {
@@ -59,6 +61,8 @@ request_t sim_http_request_of(const op_t *op, uint32_t tag) {
     broken |= asks && tag % 3 == 0 && (!sim_threads_are_patient || sim_crowd); /* its name is not looked up */
     broken |= (op->route == DIAL || op->route == CODIAL) && sim_dial_may_fail(tag);
     bool handle = op->route == HANDLE || op->route == WHANDLE || op->route == BHANDLE;
+    bool timed = sim_response_timeout_ms && (op->route == DEFER || op->route == CORO || op->route == WORK),
+         may_be_late = timed && (op->route == WORK || op->ms + op->wait_ms + TIMER_MS > sim_response_timeout_ms);
     bool may_wait = op->route == LIVE || (on_thread && !sim_threads_are_patient);
     request_t request = {.tag = file ? SIM_FILE_TAG(op->file) : tag,
                          .size = op->size,
@@ -74,7 +78,7 @@ request_t sim_http_request_of(const op_t *op, uint32_t tag) {
                                                                                    : 0,
                          .may_break = op->route == BROKEN,
                          .events = op->route == EVENTS,
-                         .may_be_503 = (op->route == WHANDLE && !sim_threads_are_patient) ||
+                         .may_be_503 = may_be_late || (op->route == WHANDLE && !sim_threads_are_patient) ||
                                        (op->route == QUOTA && sim_redis_may_fail()),
                          .prompt = op->prompt,
                          .kind = (uint8_t)(op->route + 1),
@@ -103,7 +107,7 @@ void sim_http_request(client_t *client, const op_t *op) {
     }
     client->out_size = at;
     client->out_at = 0;
-    sim_metrics_asked(&client->requests[client->asked], op->body);
+    sim_metrics_asked(&client->requests[client->asked], op->body, op->ms);
     sim_transport_encode(client);
     if (op->cut) {
         client->out_size = sim_below(&client->random, (uint32_t)client->out_size);
