@@ -57,6 +57,10 @@ void sim_peer_text(uint32_t client, char *text, size_t size) {
 
 /* --- what connections do --- */
 
+void sim_client_announces(sim_conn_t *conn, uint32_t header_size) {
+    conn->header_size = header_size;
+}
+
 void sim_address_look(sim_conn_t *conn) {
     if (!sim_address_max || !conn->takes_place || conn->counts || conn->to_server.passed < conn->header_size) return;
     conn->counts = true;

@@ -138,6 +138,7 @@ typedef enum parser_state { HEAD, BODY, CHUNK_SIZE, CHUNK_DATA, CHUNK_END, TRAIL
 typedef struct transport {
     uint16_t port;
     bool proxy, tls;
+    bool heard;       /* something has come over TLS */
     uint32_t address; /* what the PROXY header says, IPv4 */
     struct sim_tls *session;
 } transport_t;
@@ -394,13 +395,16 @@ bool sim_decoded_all(const struct sim_decoder *decoder);
 
 /* --- metrics.c --- */
 
-/* A client makes this request, or a part of it. */
-void sim_metrics_asked(const request_t *request, uint32_t body);
+/* A client makes this request, or a part of it. ms: as its handler is to wait. */
+void sim_metrics_asked(const request_t *request, uint32_t body, uint32_t ms);
 /* The client has the response. request: NULL if it was to none. */
 void sim_metrics_responded(const client_t *client, const request_t *request, int status, bool by_handler);
 /* A client sends what is no request, and may count as one all the same, or as up to any number of them. */
 void sim_metrics_strayed(void);
 void sim_metrics_lawless(void);
+bool sim_metrics_are_lawless(void);
+/* So many responses with this status have come. */
+uint64_t sim_metrics_have(route_t route, int status);
 
 /* --- tcp_client.c --- */
 

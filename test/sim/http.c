@@ -8,6 +8,8 @@
 #include "client.h"
 #include "forms.h"
 
+enum { TIMER_MS = 150 }; /* a loop that is late */
+
 /* --- requests --- */
 
 static size_t put_text(char *out, const char *text) {
@@ -76,6 +78,8 @@ request_t sim_http_request_of(const op_t *op, uint32_t tag) {
     broken |= (op->route == DIAL || op->route == CODIAL) && sim_dial_may_fail(tag);
     bool handle = op->route == HANDLE || op->route == WHANDLE || op->route == BHANDLE;
     int malformed = sim_is_form(op->route) ? sim_form_refusal(op->size, op->ms) : 0;
+    bool timed = sim_response_timeout_ms && (op->route == DEFER || op->route == CORO || op->route == WORK),
+         may_be_late = timed && (op->route == WORK || op->ms + op->wait_ms + TIMER_MS > sim_response_timeout_ms);
     bool may_wait =
         op->route == LIVE || op->route == SAVE || op->route == LFORM || (on_thread && !sim_threads_are_patient);
     request_t request = {.tag = file ? SIM_FILE_TAG(op->file) : tag,
@@ -93,7 +97,7 @@ request_t sim_http_request_of(const op_t *op, uint32_t tag) {
                                                                                    : 0,
                          .may_break = op->route == BROKEN,
                          .events = op->route == EVENTS,
-                         .may_be_503 = (malformed && may_wait) ||
+                         .may_be_503 = may_be_late || (malformed && may_wait) ||
                                        ((op->route == WHANDLE || op->route == WJOBS) && !sim_threads_are_patient) ||
                                        (op->route == QUOTA && sim_redis_may_fail()),
                          .on_disk = on_disk,
@@ -127,7 +131,7 @@ void sim_http_request(client_t *client, const op_t *op) {
     }
     client->out_size = at;
     client->out_at = 0;
-    sim_metrics_asked(&client->requests[client->asked], op->body);
+    sim_metrics_asked(&client->requests[client->asked], op->body, op->ms);
     sim_transport_encode(client);
     if (op->cut) {
         client->out_size = sim_below(&client->random, (uint32_t)client->out_size);

@@ -150,7 +150,7 @@ void sim_h2_request(client_t *client, const op_t *op) {
     client->out_size = out.size;
     sim_transport_encode(client);
     client->requests[at] = sim_http_request_of(op, tag);
-    sim_metrics_asked(&client->requests[at], body);
+    sim_metrics_asked(&client->requests[at], body, op->ms);
     client->asked++;
     if (sim_one_in(&client->random, 8)) prioritize(client);
 }

@@ -39,7 +39,7 @@ void sim_h2_connect(client_t *client, const op_t *op) {
     (void)sim_h2_put_frame(&out, size, UVHTTP__HTTP2_HEADERS, UVHTTP__HTTP2_FLAG_END_HEADERS, 2 * at + 1);
     sim_transport_out(client, frame, out.size);
     client->requests[at] = (request_t){.tag = tag, .status = 200, .upgrade = true};
-    sim_metrics_asked(&client->requests[at], 0);
+    sim_metrics_asked(&client->requests[at], 0, 0);
     client->asked++;
 }
 

@@ -282,6 +282,7 @@ static void notify_server(const sim_conn_t *conn) {
 static void reset_by_client(sim_conn_t *conn) {
     if (conn->client_rst || conn->server_gone) return;
     conn->client_rst = true;
+    sim_traffic.resets++;
     conn->error = conn->client_fin ? EPIPE : ECONNRESET;
     conn->to_client.size = 0;
     notify_server(conn);
@@ -350,10 +351,6 @@ bool sim_was_never_accepted(const sim_conn_t *conn) {
 
 bool sim_server_has_closed(const sim_conn_t *conn) {
     return conn->server_gone;
-}
-
-void sim_client_announces(sim_conn_t *conn, uint32_t header_size) {
-    conn->header_size = header_size;
 }
 
 bool sim_is_unix(const sim_conn_t *conn) {

@@ -11,6 +11,7 @@
 enum {
     COUNTERS_MAX = 512,
     KEYS_MAX = 2048,
+    TIMER_MS = 2,    /* that a timer may be early, or time that is rounded */
     QUIET_EVERY = 8, /* moments at which nobody runs */
 };
 
@@ -27,11 +28,10 @@ typedef struct key {
 
 /* Requests for a route. */
 typedef struct route_model {
-    uint64_t asked, whole;         /* whole: those whose client has the response */
-    uint64_t response_bytes;       /* of them: as they came */
-    uint64_t least_ms, elapsed_ns; /* of them: what handlers wait; from the first byte to the last of the response */
-    uint64_t bodies;               /* bytes of the bodies of all of them */
-    uint64_t refused;              /* of them: by somebody else than the handler */
+    uint64_t asked, whole;   /* whole: those whose client has the response */
+    uint64_t response_bytes; /* of them: as they came */
+    uint64_t refused;        /* of them: by somebody else than the handler */
+    uint64_t bodies, ms;     /* of all of them: bytes of bodies; how long handlers wait */
 } route_model_t;
 
 static response_kind_t keys[KEYS_MAX];
@@ -57,8 +57,9 @@ void sim_metrics_reset(uint64_t seed) {
 
 /* --- what clients know --- */
 
-void sim_metrics_asked(const request_t *request, uint32_t body) {
+void sim_metrics_asked(const request_t *request, uint32_t body, uint32_t ms) {
     routes[request->kind].asked++;
+    routes[request->kind].ms += ms;
     routes[request->kind].bodies += body;
 }
 
@@ -68,6 +69,17 @@ void sim_metrics_strayed(void) {
 
 void sim_metrics_lawless(void) {
     lawless = true;
+}
+
+bool sim_metrics_are_lawless(void) {
+    return lawless;
+}
+
+uint64_t sim_metrics_have(route_t route, int status) {
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < key_count; i++)
+        if (keys[i].route == (uint32_t)route + 1 && keys[i].status == status) count += keys[i].count;
+    return count;
 }
 
 static response_kind_t *find_key(response_kind_t wanted) {
@@ -251,6 +263,16 @@ static void check_keys(const uvhttp_metrics_snapshot_t *snapshot) {
     }
 }
 
+/* Its body, before there is a response. */
+static bool is_read(route_t route) {
+    return route == ECHO || route == UPLOAD || route == SPOOL || route == LIVE || route == COBODY;
+}
+
+/* For as long as the request says. */
+static bool waits(route_t route) {
+    return route == DEFER || route == CORO || route == JOB || route == WORK;
+}
+
 static void check_route(const series_sums_t *sums, uint32_t kind) {
     const route_model_t *route = &routes[kind];
     const char *name = sim_route_names[kind - 1];
@@ -260,6 +282,14 @@ static void check_route(const series_sums_t *sums, uint32_t kind) {
                  (unsigned long long)route->whole);
     if (lawless || strays > 0 || route->whole < route->asked || sim_failing) return;
     compare(name, sums->response_bytes[kind], route->response_bytes);
+    if (route->refused > 0) return;
+    if (is_read(kind - 1)) compare(name, sums->request_bytes[kind], route->bodies);
+    uint64_t least_ms =
+        waits(kind - 1) && route->ms > TIMER_MS * route->whole ? route->ms - TIMER_MS * route->whole : 0;
+    if (sums->duration_ns[kind] < least_ms * SIM_MS)
+        sim_fail("%llu requests for %s lasted %llu ms in all, and the handlers waited for %llu",
+                 (unsigned long long)route->whole, name, (unsigned long long)(sums->duration_ns[kind] / SIM_MS),
+                 (unsigned long long)route->ms);
 }
 
 static void check_all_series(const uvhttp_metrics_snapshot_t *snapshot, series_sums_t *sums) {

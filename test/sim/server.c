@@ -17,7 +17,7 @@ bool sim_places_are_few, sim_wall_jumps, sim_threads_are_patient, sim_tls_listen
     sim_half_close;
 bool sim_access_log_is_file;
 uint32_t sim_popular, sim_spool_max;
-uint32_t sim_crowd, sim_streams_max, sim_places;
+uint32_t sim_crowd, sim_streams_max, sim_places, sim_response_timeout_ms;
 static uint32_t crowd_places; /* max_connections for it */
 
 /* What handlers hold: each has to come back. */
@@ -561,6 +561,7 @@ void sim_server_plan(uint64_t seed) {
     sim_random_t of_routes = sim_random_of(seed, 0x93);
     sim_spool_max = sim_one_in(&of_routes, 8) ? 4000 + sim_log_uniform(&of_routes, 100000) : 0;
     sim_popular = sim_one_in(&of_routes, 12) ? kinds[sim_below(&of_routes, 3)] : 0;
+    sim_response_timeout_ms = sim_one_in(&of_log, 6) && !sim_crowd ? 300 + sim_below(&of_log, 600) : 0;
 }
 
 int sim_server_listen(uvhttp_server_t *server) {
@@ -629,12 +630,15 @@ static void add_routes(uvhttp_server_t *server, uint32_t loop_count) {
     (void)sim_limiter_add(server, on_limit, loop_count);
     (void)sim_redis_add(server, on_mem);
     uvhttp_get(server, "/ref/:tag/:size/:ms", on_ref, NULL);
-    uvhttp_get(server, "/defer/:tag/:size/:ms", on_defer, NULL);
+    const uvhttp_route_options_t timed = {.response_timeout_ms = sim_response_timeout_ms};
+    uvhttp_route_options(uvhttp_get(server, "/defer/:tag/:size/:ms", on_defer, NULL), &timed);
     uvhttp_get(server, "/job/:tag/:size/:ms", on_job, NULL);
     uvhttp_get(server, "/stream/:tag/:size/:ms", on_stream, NULL);
     uvhttp_get(server, "/sized/:tag/:size/:ms", on_stream, &known_size);
-    uvhttp_route(server, UVHTTP_GET, "/work/:tag/:size/:ms", on_work, NULL, UVHTTP_EXEC_WORKER);
-    uvhttp_route(server, UVHTTP_GET, "/coro/:tag/:size/:ms", on_coro, NULL, UVHTTP_EXEC_COROUTINE);
+    uvhttp_route_options(uvhttp_route(server, UVHTTP_GET, "/work/:tag/:size/:ms", on_work, NULL, UVHTTP_EXEC_WORKER),
+                         &timed);
+    uvhttp_route_options(uvhttp_route(server, UVHTTP_GET, "/coro/:tag/:size/:ms", on_coro, NULL, UVHTTP_EXEC_COROUTINE),
+                         &timed);
     uvhttp_post(server, "/echo/:tag/:size/:ms", on_echo, NULL);
     uvhttp_route_options(uvhttp_post(server, "/upload/:tag/:size/:ms", on_upload, NULL),
                          &(uvhttp_route_options_t){.stream_body = true});
@@ -713,6 +717,10 @@ void sim_server_check_counters(uvhttp_server_t *server) {
     sim_topics_check_counters(server);
     sim_collector_check_server(server);
     sim_metrics_check_end(server);
+    sim_metrics_check_limits(server);
+    if (access_log.run && uvhttp_server_counter(server, "access_log_dropped") > stats.dropped)
+        sim_fail("the access log counts %llu requests as dropped, and its server more",
+                 (unsigned long long)stats.dropped);
     sim_addresses_check_end(server);
     uint64_t accepted = uvhttp_server_counter(server, "connections_accepted"),
              closed = uvhttp_server_counter(server, "connections_closed");

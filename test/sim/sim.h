@@ -219,6 +219,8 @@ typedef struct sim_traffic {
     uint64_t accepted, closed, received, sent;
     uint64_t accepted_late; /* of them: behind the stop, when there may be no place */
     uint64_t accept_errors;
+    uint64_t resets;     /* by clients, or by the systems of those that have gone */
+    uint64_t handshakes; /* of TLS behind which something has come */
 } sim_traffic_t;
 extern sim_traffic_t sim_traffic;
 extern bool sim_metered;        /* requests are counted by their attributes. Of the seed */
@@ -228,6 +230,7 @@ void sim_metrics_reset(uint64_t seed);
 void sim_metrics_check_quiet(void);
 /* Of a server that has stopped, before it is freed. */
 void sim_metrics_check_end(struct uvhttp_server *server);
+void sim_metrics_check_limits(const struct uvhttp_server *server);
 
 /* --- addresses.c: addresses of clients --- */
 
@@ -294,10 +297,11 @@ extern bool sim_tls_listens, sim_proxy_listens, sim_access_logged;
 extern bool sim_access_log_is_file; /* else a function of the application's gets its lines */
 /* What the server may take ahead of its use, of a connection and of a stream of HTTP/2. */
 extern uint32_t sim_h2_connection_window, sim_h2_stream_window;
-extern bool sim_wall_jumps;          /* somebody sets the clock while the server runs */
-extern bool sim_threads_are_patient; /* a request waits for one as long as it takes */
-extern bool sim_half_close;          /* a client that has ended its half still gets the responses */
-extern bool sim_places_are_few;      /* fewer than clients: idle connections are evicted */
+extern bool sim_wall_jumps;              /* somebody sets the clock while the server runs */
+extern bool sim_threads_are_patient;     /* a request waits for one as long as it takes */
+extern uint32_t sim_response_timeout_ms; /* of some routes; 0: none */
+extern bool sim_half_close;              /* a client that has ended its half still gets the responses */
+extern bool sim_places_are_few;          /* fewer than clients: idle connections are evicted */
 /* One seed in so many has hundreds or thousands of clients, which are lighter than those of the others. */
 #define SIM_CROWD_EVERY 1000u
 extern uint32_t sim_places;      /* max_connections */

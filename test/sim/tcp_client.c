@@ -41,7 +41,7 @@ void sim_tcp_upgrade(client_t *client, const op_t *op) {
     request_t *request = &client->requests[client->asked];
     *request =
         (request_t){.tag = (client->id << 8 | client->asked) + 0x1000, .status = 200, .upgrade = true, .raw = true};
-    sim_metrics_asked(request, 0);
+    sim_metrics_asked(request, 0, 0);
     if (op->body > 0) sim_metrics_strayed(); /* bytes behind an upgrade that is refused */
     client->asked++;
     client->tcp.tag = request->tag;

@@ -100,6 +100,8 @@ typedef struct receiver {
 
 static void pass_on(void *arg, const char *data, size_t size) {
     const receiver_t *receiver = arg;
+    sim_traffic.handshakes += !receiver->client->transport.heard && !receiver->client->tcp.direct;
+    receiver->client->transport.heard = true;
     receiver->take(receiver->client, data, size);
 }
 

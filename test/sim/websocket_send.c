@@ -55,7 +55,7 @@ void sim_ws_upgrade(client_t *client, const op_t *op) {
     uint32_t tag = (client->id << 8 | client->asked) + 0x1000;
     const tunnel_t *tunnel = sim_ws_new(client, op, tag);
     client->requests[client->asked] = (request_t){.tag = tag, .status = 200, .upgrade = true};
-    sim_metrics_asked(&client->requests[client->asked++], 0);
+    sim_metrics_asked(&client->requests[client->asked++], 0, 0);
     char head[768];
     const char *offer = tunnel->offer.text;
     int size =

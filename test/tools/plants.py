@@ -388,6 +388,8 @@ PLANTS = [
           ".route = old->cursor.route, .next", ".next"),
     Plant("metrics: what a send has accepted behind the end counts nowhere", "src/io/io_uring.c",
           "        count_last_sent(stream, result);\n        uvhttp__out_drop(stream);", "        uvhttp__out_drop(stream);"),
+    Plant("metrics: a deferred response is not counted", "src/exchange/deferred_handle.c",
+          "    uvhttp__counters_add(&exchange->loop->tcp->counters, deferred, 1);\n", ""),
     Plant("metrics: a piece of a response over HTTP/1 is not in the size of its body", "src/protocol/http1_body.c",
           "    exchange->response.sent_size += piece->size;", "    if (piece->size != 1) exchange->response.sent_size += piece->size;"),
     Plant("an address keeps a connection that has ended orderly", "src/conn/peer.c",
