@@ -155,9 +155,9 @@ int uvhttp_response_cookie_sized(uvhttp_response_t *res, const uvhttp_cookie_opt
     if (!uvhttp__sized_read(&full, sizeof full, options, options_size)) return UVHTTP_E_UNSUPPORTED;
     options = &full;
     uvhttp_str_t name = uvhttp__str_from(options->name);
-    uvhttp_str_t value = uvhttp__str_from(options->value ? options->value : "");
-    if (options->value_size > 0 && !options->value) return UVHTTP_E_INVALID;
-    if (options->value_size > 0) value.size = options->value_size;
+    uvhttp_str_t value = {options->value, options->value_size}; /* with a size it need not be terminated */
+    if (value.size > 0 && !value.data) return UVHTTP_E_INVALID;
+    if (value.size == 0) value = uvhttp__str_from(value.data ? value.data : "");
     uvhttp_str_t path = uvhttp__str_from(options->path ? options->path : "/");
     const char *same_site = same_site_name(options->same_site);
     if (!uvhttp__valid_header_name(name) || !is_value(value) || name.size > UVHTTP_COOKIE_SIZE_MAX ||

@@ -309,6 +309,16 @@ def test_a_file_that_can_be_read_only_once_is_refused(site, tmp_path):
         assert process.returncode == (1 if command[0] == "check" else 2)
 
 
+@needs_yaml
+@needs_tls
+def test_https_behind_a_unix_socket_has_the_usual_port(site, tmp_path):
+    plain, file = free_port(LOCAL), tmp_path / "server.yaml"
+    file.write_text(f"listen:\n  - 127.0.0.1:{plain}\n  - {{address: 'unix:{tmp_path}/socket', tls: true}}\n"
+                    "sites:\n  - {root: site, https_only: true}\n")
+    with running("serve", "--config", file):
+        assert location(plain, f"localhost:{plain}", "/x") == (308, "https://localhost/x")
+
+
 # --- a terminal ---
 
 

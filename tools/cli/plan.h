@@ -73,7 +73,7 @@ typedef struct plan {
     listener_t listeners[LISTENERS_MAX];
     size_t listener_count;
     bool has_tls;
-    uint16_t https_port; /* that plain requests are sent to; known when all addresses are */
+    uint16_t https_port; /* that plain requests are sent to; known when all addresses are; 0: none has a port */
     unsigned problems;
     int status; /* of the program because of them: 1 cannot serve, 2 usage */
 } plan_t;
@@ -100,7 +100,7 @@ bool plan_add(const plan_t *plan, uvhttp_server_t *server, bool any_host);
 /* --- redirect.c --- */
 /* The Location of a request that the redirect fits, in the request's memory; NULL: it does not, or no memory. */
 char *redirect_location(const redirect_t *redirect, uvhttp_request_t *req);
-/* The same for the same target on https. */
+/* The same for the same target on https; port 0: the usual one. */
 char *redirect_to_https(uvhttp_request_t *req, uint16_t port);
 
 /* --- users.c --- */

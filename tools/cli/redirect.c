@@ -67,7 +67,7 @@ char *redirect_to_https(uvhttp_request_t *req, uint16_t port) {
     char *location = uvhttp_request_alloc(req, name + 3 * path.size + query.size + 32), *at = location;
     if (!location) return NULL;
     at += sprintf(at, "https://%.*s", (int)name, host.data);
-    if (port != 443) at += sprintf(at, ":%u", (unsigned)port);
+    if (port != 0 && port != 443) at += sprintf(at, ":%u", (unsigned)port);
     at = add_escaped(at, path.data, path.size);
     if (query.size > 0) {
         *at++ = '?';

@@ -1,7 +1,9 @@
 /* Owns: tests of cookies. */
 #include <cmocka.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 #include <uvhttp/cookie.h>
 
 #include "one_exchange.h"
@@ -245,6 +247,19 @@ static void test_a_value_may_have_a_length(void **state) {
     assert_int_equal(uvhttp_response_cookie(&ex.res, &options), UVHTTP_E_INVALID);
 }
 
+/* It ends where the next page cannot be read. */
+static void test_a_value_with_a_length_is_not_read_beyond_it(void **state) {
+    (void)state;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory != MAP_FAILED && mprotect(memory + page, page, PROT_NONE) == 0);
+    const uvhttp_cookie_options_t options = {
+        .name = "a", .value = memcpy(memory + page - 3, "one", 3), .value_size = 3};
+    assert_int_equal(uvhttp_response_cookie(&ex.res, &options), 0);
+    assert_str(uvhttp_response_header_get(&ex.res, "Set-Cookie"), "a=one; Path=/; SameSite=Lax");
+    munmap(memory, 2 * page);
+}
+
 static void test_too_late_is_reported(void **state) {
     (void)state;
     uvhttp__response_commit(&ex.res);
@@ -257,5 +272,6 @@ int main(void) {
                           test_cookies_are_found_without_memory, test_a_walk_over_all_cookies_is_linear,
                           test_what_is_no_pair_is_left_out, test_attributes_are_written,
                           test_each_cookie_has_its_own_field, test_what_would_break_the_field_is_refused,
-                          test_sizes_are_bounded, test_a_value_may_have_a_length, test_too_late_is_reported);
+                          test_sizes_are_bounded, test_a_value_may_have_a_length,
+                          test_a_value_with_a_length_is_not_read_beyond_it, test_too_late_is_reported);
 }
