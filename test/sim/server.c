@@ -15,7 +15,7 @@ uvhttp_server_t *sim_server;
 static bool reload_is_due;
 bool sim_places_are_few, sim_wall_jumps, sim_threads_are_patient, sim_tls_listens, sim_proxy_listens, sim_access_logged,
     sim_half_close;
-bool sim_access_log_is_file;
+bool sim_access_log_is_file, sim_jobs_are_watched;
 uint32_t sim_popular, sim_spool_max;
 uint32_t sim_crowd, sim_streams_max, sim_places, sim_response_timeout_ms;
 static uint32_t crowd_places; /* max_connections for it */
@@ -608,8 +608,8 @@ static void make_config(uint64_t seed, uvhttp_server_config_t *config) {
     config->worker_threads = 1 + sim_below(&random, 6);
     config->worker_idle_timeout = 2;
     sim_random_t of_warnings = sim_random_of(seed, 0x94);
-    config->worker_warn_ms =
-        !sim_logged && sim_one_in(&of_warnings, 4) ? 1 + sim_log_uniform(&of_warnings, 200) : UVHTTP_NEVER;
+    sim_jobs_are_watched = !sim_logged && sim_one_in(&of_warnings, 4);
+    config->worker_warn_ms = sim_jobs_are_watched ? 1 + sim_log_uniform(&of_warnings, 200) : UVHTTP_NEVER;
     config->worker_queue_timeout_ms = sim_threads_are_patient ? UVHTTP_NEVER : 50;
     if (!sim_threads_are_patient && sim_one_in(&random, 2)) config->max_backlog = 1 + sim_below(&random, 3);
     config->handler_warn_ms = UVHTTP_NEVER;

@@ -193,7 +193,8 @@ bool sim_disk_refuses(uint32_t tag, int status);
 void sim_forms_add(struct uvhttp_server *server);
 void sim_forms_check_server(const struct uvhttp_server *server);
 void sim_forms_check_end(void);
-extern uint32_t sim_spool_max; /* bytes of all bodies that are spooled; 0: no limit. Of the seed */
+extern uint32_t sim_spool_max;    /* bytes of all bodies that are spooled; 0: no limit. Of the seed */
+extern bool sim_jobs_are_watched; /* those that are slow are counted */
 /* --- access_log.c: lines that are written, and those that have to be --- */
 
 void sim_access_log_reset(void);
