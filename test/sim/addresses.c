@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <uvhttp/server.h>
 
 #include "kernel.h"
 
@@ -130,8 +129,8 @@ void sim_addresses_check_quiet(uint64_t next_ns) {
     }
 }
 
-void sim_addresses_check_end(const struct uvhttp_server *server) {
-    uint64_t counted = uvhttp_server_counter(server, "connections_refused_address");
+void sim_addresses_check_end(void) {
+    uint64_t counted = sim_metrics_last("connections_refused_address");
     if (!sim_failing && (counted < refused || counted > refused + perhaps_refused))
         sim_fail("%llu connections count as refused for their address, and %llu to %llu were",
                  (unsigned long long)counted, (unsigned long long)refused,

@@ -11,8 +11,8 @@
 enum {
     COUNTERS_MAX = 512,
     KEYS_MAX = 2048,
-    TIMER_MS = 2,    /* that a timer may be early, or time that is rounded */
-    QUIET_EVERY = 8, /* moments at which nobody runs */
+    TIMER_MS = 2,     /* that a timer may be early, or time that is rounded */
+    QUIET_EVERY = 64, /* moments at which nobody runs */
 };
 
 bool sim_metered;
@@ -41,11 +41,13 @@ static uint64_t classes[6], strays;
 static bool lawless, ended;
 static uint32_t quiet_moments;
 static uint64_t last[COUNTERS_MAX]; /* of counters, in their order */
+static const char *counter_names[COUNTERS_MAX];
+static uint32_t name_count;
 
 void sim_metrics_reset(uint64_t seed) {
     sim_random_t random = sim_random_of(seed, 0x3e);
     sim_metered = sim_one_in(&random, 2);
-    sim_series_max = sim_one_in(&random, 6) ? 1 + sim_below(&random, 8) : 0;
+    sim_series_max = sim_one_in(&random, 6) ? 1 + sim_below(&random, 8) : SIM_SERIES_ENOUGH;
     sim_traffic = (sim_traffic_t){0};
     key_count = quiet_moments = 0;
     memset(routes, 0, sizeof routes);
@@ -123,6 +125,19 @@ static bool only_grows(const char *name) {
     return true;
 }
 
+/* Names of refusals are no static texts. */
+static const char *name_of(const char *name) {
+    static const char late[] = "rejected_response_timeout";
+    if (strncmp(name, "rejected_", 9) != 0) return name;
+    return strcmp(name, late) == 0 ? late : "";
+}
+
+uint64_t sim_metrics_last(const char *name) {
+    for (uint32_t i = 0; i < name_count; i++)
+        if (strcmp(counter_names[i], name) == 0) return last[i];
+    sim_fail("there is no counter %s", name);
+}
+
 static void read_counter(const char *name, const char *help, uint64_t value, void *user) {
     reading_t *reading = user;
     (void)help;
@@ -132,7 +147,8 @@ static void read_counter(const char *name, const char *help, uint64_t value, voi
         sim_fail("counter %s falls from %llu to %llu", name, (unsigned long long)before, (unsigned long long)value);
     if (value > UINT64_MAX / 2) sim_fail("counter %s is below 0", name);
     last[reading->count] = reading->values[reading->count] = value;
-    reading->count++;
+    counter_names[reading->count++] = name_of(name);
+    name_count = reading->count;
     if (strcmp(name, "connections_accepted") == 0) reading->accepted = value;
     if (strcmp(name, "connections_closed") == 0) reading->closed = value;
     if (strcmp(name, "bytes_received") == 0) reading->received = value;

@@ -224,14 +224,17 @@ typedef struct sim_traffic {
     uint64_t handshakes; /* of TLS behind which something has come */
 } sim_traffic_t;
 extern sim_traffic_t sim_traffic;
-extern bool sim_metered;        /* requests are counted by their attributes. Of the seed */
-extern uint32_t sim_series_max; /* 0: the default */
+extern bool sim_metered;       /* requests are counted by their attributes. Of the seed */
+#define SIM_SERIES_ENOUGH 250u /* the default of the library takes time to clear */
+extern uint32_t sim_series_max;
 void sim_metrics_reset(uint64_t seed);
 /* Nobody runs. */
 void sim_metrics_check_quiet(void);
 /* Of a server that has stopped, before it is freed. */
 void sim_metrics_check_end(struct uvhttp_server *server);
-void sim_metrics_check_limits(const struct uvhttp_server *server);
+void sim_metrics_check_limits(void);
+/* As it was read last. */
+uint64_t sim_metrics_last(const char *name);
 
 /* --- addresses.c: addresses of clients --- */
 
@@ -250,7 +253,7 @@ void sim_client_announces(sim_conn_t *conn, uint32_t header_size);
 /* The server has reset it for its address. */
 bool sim_was_refused(const sim_conn_t *conn);
 void sim_addresses_check_quiet(uint64_t next_ns);
-void sim_addresses_check_end(const struct uvhttp_server *server);
+void sim_addresses_check_end(void);
 bool sim_clients_have_stopped(void);
 
 /* --- outputs.c: what lines are written to; log.c: the log --- */
