@@ -136,20 +136,19 @@ void uvhttp__listener_take_backlog(uvhttp__listener_t *listener) {
     int flags = fcntl(listener->fd, F_GETFL);
     if (flags < 0 || fcntl(listener->fd, F_SETFL, flags | O_NONBLOCK) != 0) return;
     uint32_t left = backlog_size(listener->fd), failures = 0;
-    while (left > 0) {
-        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0) failures = 0;
-        if (fd >= 0 && uvhttp__listener_take_place(listener)) {
+    /* Without a place the rest stays: another process may have the socket, too. */
+    while (left > 0 && uvhttp__listener_take_place(listener)) {
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), error = errno;
+        if (fd >= 0) {
+            failures = 0;
+            left--;
             listener->ops->on_accept(listener, fd);
-        } else if (fd >= 0) {
-            close(fd);
-        } else if (errno == EAGAIN || errno == EWOULDBLOCK || !is_of_one_connection(errno) ||
-                   ++failures > ACCEPT_FAILURES_MAX) {
-            return;
-        } else if (errno == EINTR) {
-            continue; /* a signal: nothing was accepted */
+            continue;
         }
-        left--;
+        uvhttp__listener_give_place(listener);
+        if (error == EAGAIN || error == EWOULDBLOCK || !is_of_one_connection(error) || ++failures > ACCEPT_FAILURES_MAX)
+            return;
+        if (error != EINTR) left--; /* else a signal: nothing was accepted */
     }
 }
 

@@ -162,6 +162,28 @@ static void test_closing_a_listener_accepts_the_backlog_first(void **state) {
     server_leave(server, fd);
 }
 
+static bool no_place(uvhttp__listener_t *listener) {
+    (void)listener;
+    return false;
+}
+
+/* The socket is a service manager's, too: the process that it starts next accepts the client. */
+static void test_a_client_without_a_place_stays_in_the_backlog_of_a_shared_socket(void **state) {
+    server_t *server = *state;
+    struct sockaddr_in where;
+    server->listen_fd = loopback_listener(4, &where);
+    int shared = fcntl(server->listen_fd, F_DUPFD_CLOEXEC, 0);
+    server->listener_ops.take_place = no_place;
+    server->listener_ops.on_full = uvhttp__listener_pause;
+    server_start(server, &echo_ops);
+    int fd = client_connect(ntohs(where.sin_port));
+    server_call(server, close_listener, NULL);
+    server_wait(server, EV_LISTENER_CLOSED, 1);
+    assert_true(wait_fd(shared, POLLIN, 2000));
+    close(shared);
+    close(fd);
+}
+
 /* This program's own: of so many calls a signal interrupts every other one. */
 static atomic_int calls;
 
@@ -319,6 +341,7 @@ int main(void) {
         ON_EACH(test_pause_and_resume_in_one_iteration_end_up_listening),
         ON_EACH(test_listener_closed_inside_on_accept_is_reported_once),
         ON_EACH(test_closing_a_listener_accepts_the_backlog_first),
+        ON_EACH(test_a_client_without_a_place_stays_in_the_backlog_of_a_shared_socket),
         ON_EACH(test_signals_cost_no_connection_of_the_backlog),
         ON_EACH(test_thousand_connections),
         ON_EACH(test_out_of_descriptors_parks_does_not_spin_and_is_back_at_once),
