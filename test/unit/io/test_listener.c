@@ -167,7 +167,7 @@ static bool no_place(uvhttp__listener_t *listener) {
     return false;
 }
 
-/* The socket is a service manager's, too: the process that it starts next accepts who waits. */
+/* The socket is a service manager's, too: the process that it starts next accepts the client. */
 static void test_a_client_without_a_place_stays_in_the_backlog_of_a_shared_socket(void **state) {
     server_t *server = *state;
     struct sockaddr_in where;
