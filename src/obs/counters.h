@@ -186,7 +186,7 @@
 
 /* F(family, help): those of several counters. */
 #define UVHTTP__COUNTER_FAMILIES(F)                                                                                    \
-    F(connections_refused, "Connections reset at once because a limit of connections was reached, by reason")          \
+    F(connections_refused, "Connections reset at once, by reason: connections_per_address_max")                        \
     F(responses, "Responses by class of status")                                                                       \
     F(connection_timeouts, "Connections closed because they took too long, by phase")                                  \
     F(slow_clients, "Connections closed because they sent or received below the minimum rate")                         \
