@@ -151,6 +151,13 @@ static int receive_item(channel_t *channel, uint32_t timeout_ms) {
     return status;
 }
 
+/* The sender itself may be faster than a coroutine that it has woken. */
+static int send_or_take_back(channel_t *channel, sim_random_t *random, uint32_t timeout_ms) {
+    int status = send_item(channel, timeout_ms);
+    if (status == UVHTTP_OK && sim_one_in(random, 3)) (void)receive_item(channel, 0);
+    return status;
+}
+
 static void close_channel(channel_t *channel) {
     if (uvhttp_coro_channel_close(channel->real) != UVHTTP_OK) sim_fail("a channel cannot be closed");
     channel->closed = true;
@@ -234,7 +241,8 @@ static void run_child(void *arg) {
     for (int status = UVHTTP_OK; child->left > 0 && continues(status);) {
         uint32_t timeout_ms = timeout_of(&child->random, group->ms);
         sleep_sometimes(&child->random, group->ms);
-        status = child->sends ? send_item(group->channel, timeout_ms) : receive_item(group->channel, timeout_ms);
+        status = child->sends ? send_or_take_back(group->channel, &child->random, timeout_ms)
+                              : receive_item(group->channel, timeout_ms);
         if (status == UVHTTP_OK && child->left != UVHTTP_NEVER) child->left--;
     }
     if (!deferred) child_ended(group);
@@ -312,7 +320,8 @@ static void use_shared_channel(sim_random_t *random, uint32_t ms) {
     for (uint32_t i = sim_below(random, 12); i > 0 && continues(status); i--) {
         uint32_t timeout_ms = sim_below(random, ms / 4 + 1);
         sleep_sometimes(random, ms);
-        status = sim_one_in(random, 2) ? send_item(channel, timeout_ms) : receive_item(channel, timeout_ms);
+        status =
+            sim_one_in(random, 2) ? send_or_take_back(channel, random, timeout_ms) : receive_item(channel, timeout_ms);
         if (sim_one_in(random, 40)) close_channel(channel);
         if (sim_one_in(random, 8)) try_foreign();
     }

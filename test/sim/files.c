@@ -116,7 +116,8 @@ ssize_t __wrap_preadv64v2(int fd, const struct iovec *iov, int count, off_t offs
         errno = EAGAIN;
         return -1;
     }
-    return __real_preadv64v2(fd, iov, count, offset, flags);
+    return __real_preadv64v2(fd, iov, count, offset,
+                             flags & ~RWF_NOWAIT); /* a busy machine may have dropped its pages */
 }
 
 /* Of the pages that it is asked for: all, or none. */
