@@ -489,15 +489,6 @@ const char *uvhttp__config_frozen(const uvhttp_server_config_t *config, const uv
     return field->live || !has(changed, field) || is_same(config, changed, field) ? NULL : field->name;
 }
 
-void uvhttp__config_take_live(uvhttp_server_config_t *config, const uvhttp_server_config_t *changed) {
-    for (size_t i = 0; i < FIELD_COUNT; i++) {
-        const field_t *field = &fields[i];
-        if (!field->live || !has(changed, field) || !has(config, field)) continue;
-        memcpy((char *)config + field->offset, (const char *)changed + field->offset, size_of(field));
-        uvhttp__config_copy_origin(config, changed, i);
-    }
-}
-
 static void show(const uvhttp_server_config_t *config, const field_t *field, char shown[UVHTTP__CONFIG_SHOWN_SIZE]) {
     if (field->kind == TEXT)
         (void)uvhttp__config_shown(text_of(config, field), shown);

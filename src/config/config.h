@@ -29,8 +29,6 @@ bool uvhttp__config_applied(const uvhttp_server_config_t *config, const uvhttp_s
                             char text[UVHTTP__CONFIG_CHANGE_SIZE]);
 /* text: UVHTTP__CONFIG_EXPECTED_SIZE bytes, which need not be used. */
 const char *uvhttp__config_expected(size_t index, char *text);
-/* Takes the fields that a server that runs applies, and where they come from. */
-void uvhttp__config_take_live(uvhttp_server_config_t *config, const uvhttp_server_config_t *changed);
 /* What 0 is for the index-th field: an amount ("none") or the default ("one per CPU"). NULL: it is no value of it. */
 const char *uvhttp__config_zero(size_t index);
 /* The value as text, or "***" for a secret that is set. text: UVHTTP__CONFIG_VALUE_SIZE bytes, which need not be used.
@@ -50,8 +48,9 @@ int uvhttp__config_check_size(const uvhttp_server_config_t *config, char *messag
 void uvhttp__config_set_origin(uvhttp_server_config_t *config, size_t index, uvhttp_config_source_t source);
 /* ... from this line of this file. */
 void uvhttp__config_set_origin_line(uvhttp_server_config_t *config, size_t index, const char *path, size_t line);
-/* The index-th field is as in `from`. A line is left out unless both come from one file. */
-void uvhttp__config_copy_origin(uvhttp_server_config_t *config, const uvhttp_server_config_t *from, size_t index);
+/* Takes the fields that a server that runs applies, and where they come from. A line is left out unless both come from
+ * one file. Both have the library's own size. */
+void uvhttp__config_take_live(uvhttp_server_config_t *config, const uvhttp_server_config_t *changed);
 /* As uvhttp__config_set_origin, of the field with this name. */
 void uvhttp__config_set_origin_of(uvhttp_server_config_t *config, const char *name, uvhttp_config_source_t source);
 /* The environment variable of a field. variable: UVHTTP__CONFIG_VARIABLE_SIZE bytes. */

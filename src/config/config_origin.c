@@ -64,10 +64,16 @@ void uvhttp__config_set_origin_line(uvhttp_server_config_t *config, size_t index
     set_origin(config, index, UVHTTP_CONFIG_FROM_FILE, line);
 }
 
-void uvhttp__config_copy_origin(uvhttp_server_config_t *config, const uvhttp_server_config_t *from, size_t index) {
-    if (!has_origins(config) || !has_origins(from)) return;
-    config->origins.fields[index] = from->origins.fields[index];
-    if (strcmp(config->origins.file, from->origins.file) != 0) config->origins.fields[index].line = 0;
+void uvhttp__config_take_live(uvhttp_server_config_t *config, const uvhttp_server_config_t *changed) {
+    bool same_file = strcmp(config->origins.file, changed->origins.file) == 0;
+    const char *group;
+    for (size_t i = 0, size; i < UVHTTP__CONFIG_FIELDS_MAX; i++) {
+        if (!uvhttp__config_name(changed, i, &group) || !uvhttp__config_is_live(i)) continue;
+        char *own = (char *)(uintptr_t)uvhttp__config_bytes(config, i, &size);
+        memcpy(own, uvhttp__config_bytes(changed, i, &size), size);
+        config->origins.fields[i] = changed->origins.fields[i];
+        if (!same_file) config->origins.fields[i].line = 0;
+    }
 }
 
 static bool is_initial(const uvhttp_server_config_t *config, const uvhttp_server_config_t *initial, size_t index) {

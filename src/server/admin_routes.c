@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "obs/log_settings.h"
 #include "server/admin_internal.h"
+#include "server/server_config.h"
 
 #define OWN_FIELD "X-Uvhttp-Admin"
 
@@ -80,7 +81,7 @@ static void get_config(uvhttp_request_t *req, uvhttp_response_t *res, void *user
     uvhttp__write_member(&json, "engine_reason", reason);
     uvhttp__write_member(&json, "build_info", uvhttp_build_info());
     uvhttp__write_text(&json, ",\"settings\":[");
-    uvhttp__reload_read_config(admin->server, &config);
+    uvhttp__server_read_config(admin->server, &config);
     uvhttp_server_config_explain(&config, add_setting, &json);
     uvhttp__write_text(&json, "]}\n");
     respond_and_free(res, 200, &json);

@@ -36,21 +36,6 @@ static void list_changes(const uvhttp_server_config_t *before, const uvhttp_serv
     }
 }
 
-/* Without memory the next reload lists this one's changes once more. */
-static void remember_applied(uvhttp__reload_t *reload, const uvhttp_server_config_t *config) {
-    pthread_mutex_lock(&reload->lock);
-    if (!reload->applied) reload->applied = uvhttp__malloc(sizeof *reload->applied);
-    if (reload->applied) *reload->applied = *config;
-    pthread_mutex_unlock(&reload->lock);
-}
-
-void uvhttp__reload_read_config(uvhttp_server_t *server, uvhttp_server_config_t *config) {
-    *config = server->service.config;
-    pthread_mutex_lock(&server->reload.lock);
-    if (server->reload.applied) uvhttp__config_take_live(config, server->reload.applied);
-    pthread_mutex_unlock(&server->reload.lock);
-}
-
 int uvhttp_server_reload(uvhttp_server_t *server, const uvhttp_server_config_t *config, char *message, size_t size) {
     if (!server) return UVHTTP_E_INVALID;
     char reason[512] = "";
@@ -66,7 +51,7 @@ int uvhttp_server_reload(uvhttp_server_t *server, const uvhttp_server_config_t *
         warn_of_frozen(server, &whole);
         list_changes(server->reload.applied ? server->reload.applied : &server->service.config, &whole, changes,
                      sizeof changes);
-        remember_applied(&server->reload, &whole);
+        uvhttp__server_keep_applied(server, &whole);
         uvhttp__server_apply_log(&whole);
     }
     uvhttp__router_reload(server->service.router);

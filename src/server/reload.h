@@ -16,8 +16,6 @@ typedef struct uvhttp__reload {
     uvhttp_server_config_t *applied; /* by the last reload, written under lock; NULL: there was none */
 } uvhttp__reload_t;
 
-/* What holds now: the configuration of the start, and the fields that reloads have applied. Any thread. */
-void uvhttp__reload_read_config(uvhttp_server_t *server, uvhttp_server_config_t *config);
 void uvhttp__reload_init(uvhttp__reload_t *reload);
 /* For the thread that runs; the loops have ended. */
 void uvhttp__reload_wait(uvhttp__reload_t *reload);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <uvhttp/log.h>
 
+#include "base/alloc.h"
 #include "config/config.h"
 #include "obs/log_settings.h"
 #include "server/server.h"
@@ -30,6 +31,21 @@ int uvhttp__server_copy_config(const uvhttp_server_config_t *given, uvhttp_serve
     }
     uvhttp__config_set_origin_of(config, "engine", UVHTTP_CONFIG_FROM_ENVIRONMENT);
     return UVHTTP_OK;
+}
+
+void uvhttp__server_keep_applied(uvhttp_server_t *server, const uvhttp_server_config_t *config) {
+    uvhttp__reload_t *reload = &server->reload;
+    pthread_mutex_lock(&reload->lock);
+    if (!reload->applied) reload->applied = uvhttp__malloc(sizeof *reload->applied);
+    if (reload->applied) *reload->applied = *config;
+    pthread_mutex_unlock(&reload->lock);
+}
+
+void uvhttp__server_read_config(uvhttp_server_t *server, uvhttp_server_config_t *config) {
+    *config = server->service.config;
+    pthread_mutex_lock(&server->reload.lock);
+    if (server->reload.applied) uvhttp__config_take_live(config, server->reload.applied);
+    pthread_mutex_unlock(&server->reload.lock);
 }
 
 static uvhttp_log_level_t level_of(const uvhttp_server_config_t *config) {

@@ -8,6 +8,10 @@
  * Returns 0 or UVHTTP_E_CONFIG, and says why. */
 int uvhttp__server_copy_config(const uvhttp_server_config_t *given, uvhttp_server_config_t *config, char *message,
                                size_t size);
+/* A reload has applied what it can of *config. Without memory the next one lists these changes once more. */
+void uvhttp__server_keep_applied(uvhttp_server_t *server, const uvhttp_server_config_t *config);
+/* What holds now: the configuration of the start, and the fields that reloads have applied. Any thread. */
+void uvhttp__server_read_config(uvhttp_server_t *server, uvhttp_server_config_t *config);
 /* Level and format of the log, which are the process's. */
 void uvhttp__server_apply_log(const uvhttp_server_config_t *config);
 /* The same at the start of a server: with the defaults it leaves what another server has set. */

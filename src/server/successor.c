@@ -326,11 +326,13 @@ static void end(pid_t child, bool at_once, char *how, size_t size) {
         snprintf(how, size, "it was ended by signal %d", WTERMSIG(status));
 }
 
-/* Returns whether the new process is ready; else *why has the reason. */
+/* Returns whether the new process is ready; else *why has the reason. At the end of the time the channel is shut down:
+ * a new process whose report was sent before is ready, and one whose report is refused stops. */
 static bool await(int channel, char *text, const char **why) {
     int fd;
     char kind = receive_message(channel, text, &fd);
     bool late = kind == 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+    if (late && shutdown(channel, SHUT_RDWR) == 0) kind = receive_message(channel, text, &fd);
     if (fd >= 0) close(fd);
     *why = kind == FAILED && *text ? text : late ? "it was not ready within upgrade_timeout" : "it did not say why";
     return kind == READY;

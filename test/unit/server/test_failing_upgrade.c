@@ -241,6 +241,26 @@ static void test_a_server_that_ends_ends_its_upgrade(void **state) {
     reap_all();
 }
 
+static void await_report(void) {
+    struct pollfd report = {.fd = old->server->process->successor.channel, .events = POLLIN};
+    (void)poll(&report, 1, TIMEOUT_MS);
+}
+
+/* It accepts already: its end would cost its clients their requests. */
+static void test_a_report_that_comes_with_the_end_of_the_time_counts(void **state) {
+    start_old(state);
+    set_new_process(&(refusal_t){"R", "0", NULL});
+    test_call_fail_behind(FAIL_recvmsg, EAGAIN, await_report);
+    assert_int_equal(uvhttp_service_upgrade(old->server), UVHTTP_OK);
+    WAIT_UNTIL(!upgrade_runs());
+    assert_true(test_call_failed());
+    test_call_fail_at(FAIL_recvmsg, 0, 0);
+    assert_string_equal(logged, "");
+    serving_join(old);
+    free_old();
+    reap_all();
+}
+
 /* holds: the new process has the lock, as its descriptor that the test keeps for it shows. */
 static void replace_old(void **state, bool holds) {
     start_old(state);
@@ -312,8 +332,8 @@ int main(void) {
     int failed =
         RUN_GROUP(on_epoll_only, test_a_new_process_that_is_not_ready_is_ended, test_each_system_call_may_fail,
                   test_an_end_that_is_not_seen_is_brought_about, test_without_a_thread_there_is_no_upgrade,
-                  test_each_allocation_may_fail, test_a_server_that_ends_ends_its_upgrade,
-                  test_a_server_that_is_replaced_ends_and_leaves_the_pid_file,
+                  test_each_allocation_may_fail, test_a_report_that_comes_with_the_end_of_the_time_counts,
+                  test_a_server_that_ends_ends_its_upgrade, test_a_server_that_is_replaced_ends_and_leaves_the_pid_file,
                   test_a_pid_file_that_the_new_process_does_not_want_is_removed, test_a_channel_that_fails_is_an_error);
     remove_tree(folder);
     return failed;

@@ -12,9 +12,11 @@
 static atomic_int failing = -1, failing_error;
 static atomic_size_t seen, fail_first, fail_last;
 static atomic_bool failed;
+static void (*_Atomic before_failure)(void);
 
 static void fail_between(int call, int error, size_t first, size_t last) {
     atomic_store(&failing, -1);
+    atomic_store(&before_failure, NULL);
     atomic_store(&seen, 0);
     atomic_store(&failed, false);
     atomic_store(&fail_first, first);
@@ -31,6 +33,15 @@ void test_call_fail_always(int call, int error) {
     fail_between(call, error, 1, SIZE_MAX);
 }
 
+void test_call_fail_behind(int call, int error, void (*wait)(void)) {
+    fail_between(call, 0, 0, 0);
+    atomic_store(&before_failure, wait);
+    atomic_store(&fail_first, 1);
+    atomic_store(&fail_last, 1);
+    atomic_store(&failing_error, error);
+    atomic_store(&failing, call);
+}
+
 bool test_call_failed(void) {
     return atomic_load(&failed);
 }
@@ -40,6 +51,8 @@ int fail_next(int call) {
     if (one_thread_is_client || atomic_load(&failing) != call) return 0;
     size_t number = atomic_fetch_add(&seen, 1) + 1;
     if (number < atomic_load(&fail_first) || number > atomic_load(&fail_last)) return 0;
+    void (*wait)(void) = atomic_load(&before_failure);
+    if (wait) wait();
     atomic_store(&failed, true);
     return atomic_load(&failing_error);
 }

@@ -10,6 +10,8 @@
 void test_call_fail_at(int call, int error, size_t n);
 /* Each call from now on fails, until fail_at is called again. */
 void test_call_fail_always(int call, int error);
+/* The next call fails when the caller's `wait` has returned, on its thread. */
+void test_call_fail_behind(int call, int error, void (*wait)(void));
 /* Whether a call has failed since then. */
 bool test_call_failed(void);
 
