@@ -1,15 +1,23 @@
 /* Owns: where redirects lead. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli/plan.h"
 
-/* Bytes that have no meaning in a path stay; the rest is escaped, so that nothing of a request ends the field. */
+/* Whether the first byte has no meaning in a path, or begins "%2F", which uvhttp_request_path does not decode. */
+static bool stays(const char *text, size_t size) {
+    unsigned char c = (unsigned char)*text;
+    if (c == '%') return size >= 3 && strncasecmp(text, "%2F", 3) == 0;
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("/-._~", c));
+}
+
+/* The rest is escaped, so that nothing of a request ends the field. */
 static char *add_escaped(char *at, const char *text, size_t size) {
     static const char hex[] = "0123456789ABCDEF";
     for (size_t i = 0; i < size; i++) {
         unsigned char c = (unsigned char)text[i];
-        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("/-._~", c))) {
+        if (stays(text + i, size - i)) {
             *at++ = (char)c;
         } else {
             *at++ = '%';
