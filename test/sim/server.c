@@ -223,13 +223,33 @@ static void on_broken_timer(uvhttp_timer_t *timer, void *user) {
     call_end(user);
 }
 
-/* Begins a response, and lets it down, or ends it before its size. */
+static void write_short(uvhttp_request_t *req, uvhttp_response_t *res) {
+    call_t shorter = read_call(req);
+    write_part(res, &shorter, 5 + shorter.size);
+    (void)uvhttp_response_end(res);
+}
+
+static void break_in_body(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
+    (void)data, (void)user;
+    write_short(req, res);
+}
+
+static void break_at_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
+    (void)user;
+    if (status == UVHTTP_OK) write_short(req, res);
+}
+
+/* Begins a response, and lets it down, or ends it before its size: at once, or when some of the body has come. */
 static void on_broken(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
-    call_t shorter = read_call(req);
-    if (shorter.size % 2) {
-        write_part(res, &shorter, 5 + shorter.size);
-        (void)uvhttp_response_end(res);
+    uint32_t kind = read_call(req).size % 3;
+    if (kind == 0) {
+        write_short(req, res);
+        return;
+    }
+    if (kind == 1) {
+        if (uvhttp_request_on_body(req, break_in_body, break_at_end, NULL) != UVHTTP_OK)
+            uvhttp_response_empty(res, 503);
         return;
     }
     call_t *call = call_new(req);
