@@ -11,7 +11,7 @@ enum {
     CAPACITY_MAX = 8,
     CHILDREN_MAX = 6,
     LATE_MS = 5,         /* of a wait that is over */
-    GUEST_LATE_MS = 500, /* of a loop that an application blocks */
+    BUSY_LATE_MS = 500,  /* of a loop that an application blocks, or whose kernel refuses what it submits */
     CONTENT = 0x10000000 /* of tags */
 };
 
@@ -75,7 +75,7 @@ static uint64_t ms_since(uint64_t ns) {
 }
 
 static uint32_t late_ms(void) {
-    return sim_is_guest ? GUEST_LATE_MS : LATE_MS;
+    return sim_is_guest || sim_kernel_is_excused() ? BUSY_LATE_MS : LATE_MS;
 }
 
 /* The time of a call that has waited until it could do what it does since `possible_ns`. */

@@ -190,6 +190,7 @@ typedef struct client {
     bool blocked;       /* the server's system takes no more */
     bool wild;          /* it has misbehaved: any response may be the last */
     bool owed;          /* ... but not the last one to what it sent before */
+    bool lingers;       /* a handler may take its time for what is there of a request that was cut */
     bool closes;        /* the server has said that it will */
     uint64_t closes_ns; /* then the last byte before its FIN has come */
     bool started, done;

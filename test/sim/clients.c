@@ -387,7 +387,7 @@ static uint64_t soon(client_t *client) {
 
 /* Until the server closes at the latest, behind a FIN: at once, unless a handler may take its time. */
 static uint64_t fin_ns(const client_t *client) {
-    bool is_over = !client->h2 && client->state == HEAD && client->responded >= client->asked;
+    bool is_over = !client->h2 && client->state == HEAD && client->responded >= client->asked && !client->lingers;
     return client->moved_ns + (is_over ? 2u : SIM_FIN_S) * 1000 * SIM_MS;
 }
 

@@ -137,6 +137,7 @@ void sim_http_request(client_t *client, const op_t *op) {
         client->out_size = sim_below(&client->random, (uint32_t)client->out_size);
         client->owed = !client->wild;
         client->wild = true;
+        client->lingers = op->ms > 0 && op->route >= ECHO;
         sim_http_free(request);
     } else {
         client->asked++;
