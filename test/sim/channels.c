@@ -290,8 +290,8 @@ static void use_own_channel(sim_random_t *random, uint32_t ms) {
     for (uint32_t i = sim_below(random, 3); i > 0; i--) (void)spawn(group, random, false, false);
     for (uint32_t i = receives ? 1 + sim_below(random, 3) : 0; i > 0; i--) (void)spawn(group, random, true, false);
     sleep_sometimes(random, ms);
-    const child_t *last = &group->children[group->child_count - 1];
-    if (group->child_count > 0 && last->sends && sim_one_in(random, 6)) (void)uvhttp_coro_cancel(last->coro);
+    const child_t *last = group->child_count > 0 ? &group->children[group->child_count - 1] : NULL;
+    if (last && last->sends && sim_one_in(random, 6)) (void)uvhttp_coro_cancel(last->coro);
     if (!sim_one_in(random, 5)) { /* else they are cancelled */
         if (!sim_one_in(random, 4)) join(group, true);
         close_channel(group->channel);
