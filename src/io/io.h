@@ -384,7 +384,7 @@ enum {
     UVHTTP__LISTENER_PARKED = 1 << 2, /* accepting failed: tried again later */
     UVHTTP__LISTENER_CLOSING = 1 << 3,
     UVHTTP__LISTENER_CANCELLING = 1 << 4,
-    UVHTTP__LISTENER_LEAVES = 1 << 5, /* what is in the backlog: another process may have the socket, too */
+    UVHTTP__LISTENER_LEAVES = 1 << 5, /* its backlog alone: another process may have the socket, too */
     UVHTTP__LISTENER_UNIX = 1 << 6,   /* as UVHTTP__STREAM_UNIX of what is accepted */
 };
 

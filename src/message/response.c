@@ -266,6 +266,14 @@ void uvhttp__response_fail(uvhttp_response_t *res, int status, const char *text)
     uvhttp__response_fail_by(res, code_of(status), status, text);
 }
 
+int uvhttp__response_outcome(uvhttp_response_t *res, bool *refused) {
+    const uvhttp_request_t *req = uvhttp_response_request(res);
+    int code = req->ops->refused ? req->ops->refused(req) : UVHTTP_OK;
+    *refused = code != UVHTTP_OK;
+    if (*refused) return uvhttp_error_http_status(code);
+    return uvhttp__response_is(res, UVHTTP__RESPONSE_COMPLETE | UVHTTP__RESPONSE_BEGUN) ? res->status : 0;
+}
+
 void uvhttp__response_forget_body(uvhttp_response_t *res) {
     if (res->headers_size == 0) return;
     static const char names[] = "Content-Encoding\0Content-Disposition\0Content-Range\0Content-Language\0"

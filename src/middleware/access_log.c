@@ -68,13 +68,11 @@ static uvhttp__entry_ring_t *find_ring(uvhttp__access_log_t *log) {
 
 /* What the client has got: the response, one of the server in its place, or none. */
 static void describe_end(uvhttp_response_t *res, int status, uvhttp__entry_t *entry) {
-    const uvhttp_request_t *req = uvhttp_response_request(res);
-    int code = req->ops->refused ? req->ops->refused(req) : UVHTTP_OK;
-    bool begun = code == UVHTTP_OK && uvhttp__response_is(res, UVHTTP__RESPONSE_COMPLETE | UVHTTP__RESPONSE_BEGUN);
-    int instead = code != UVHTTP_OK ? uvhttp_error_http_status(code) : STATUS_GONE;
-    entry->status = (uint16_t)(begun ? res->status : instead);
-    entry->bytes = begun ? res->sent_size : 0;
-    entry->aborted = status != UVHTTP_OK && code == UVHTTP_OK;
+    bool refused;
+    int got = uvhttp__response_outcome(res, &refused);
+    entry->status = (uint16_t)(got ? got : STATUS_GONE);
+    entry->bytes = got && !refused ? res->sent_size : 0;
+    entry->aborted = status != UVHTTP_OK && !refused;
 }
 
 static void fill_source(const uvhttp__access_log_t *log, uvhttp_response_t *res, int status,

@@ -92,7 +92,7 @@ static void add_times(uvhttp__writer_t *json, const snapshot_t *before, const sn
 
 /* --- counters --- */
 
-/* By its name: what is not known is in no snapshot, so that the others move up. */
+/* By its name: a metric that is not known is in no snapshot, so that the others move up. */
 static const uvhttp_metric_t *find(const snapshot_t *snapshot, const char *name) {
     for (uint32_t i = 0; i < snapshot->metric_count; i++) {
         const uvhttp_metric_t *metric = uvhttp_metrics_metric(snapshot, i);

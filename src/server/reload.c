@@ -39,7 +39,7 @@ static void list_changes(const uvhttp_server_config_t *before, const uvhttp_serv
 int uvhttp_server_reload(uvhttp_server_t *server, const uvhttp_server_config_t *config, char *message, size_t size) {
     if (!server) return UVHTTP_E_INVALID;
     char reason[512] = "";
-    uvhttp_server_config_t whole;
+    uvhttp_server_config_t whole, before;
     unsigned listeners = 0;
     int status = config ? uvhttp__server_copy_config(config, &whole, reason, sizeof reason) : UVHTTP_OK;
     if (status == UVHTTP_OK)
@@ -49,8 +49,8 @@ int uvhttp_server_reload(uvhttp_server_t *server, const uvhttp_server_config_t *
     char changes[512] = "";
     if (config) {
         warn_of_frozen(server, &whole);
-        list_changes(server->reload.applied ? server->reload.applied : &server->service.config, &whole, changes,
-                     sizeof changes);
+        uvhttp__server_read_config(server, &before);
+        list_changes(&before, &whole, changes, sizeof changes);
         uvhttp__server_keep_applied(server, &whole);
         uvhttp__server_apply_log(&whole);
     }

@@ -56,11 +56,9 @@ static void describe(source_t *source, uvhttp_response_t *res, const uvhttp__tra
     *source = (source_t){.additions = atomic_load_explicit(&span->additions, memory_order_acquire)};
     describe_request(source, res);
     req->ops->times(req, &record->start_ns, &record->end_ns);
-    int code = req->ops->refused ? req->ops->refused(req) : UVHTTP_OK; /* by a response in place of this one */
-    bool begun = code == UVHTTP_OK && uvhttp__response_is(res, UVHTTP__RESPONSE_COMPLETE | UVHTTP__RESPONSE_BEGUN);
-    int instead = code != UVHTTP_OK ? uvhttp_error_http_status(code) : 0;
-    record->status = (uint16_t)(begun ? res->status : instead);
-    record->error = (int16_t)(code != UVHTTP_OK ? UVHTTP_OK : status);
+    bool refused;
+    record->status = (uint16_t)uvhttp__response_outcome(res, &refused);
+    record->error = (int16_t)(refused ? UVHTTP_OK : status);
     memcpy(record->trace_id, context->trace_id, sizeof record->trace_id);
     memcpy(record->span_id, context->span_id, sizeof record->span_id);
     memcpy(record->parent_id, span->parent_id, sizeof record->parent_id);
