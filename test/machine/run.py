@@ -173,7 +173,7 @@ def run_job(name, arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="./dev kernel", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("job", nargs="*", help=", ".join(jobs.JOBS))
     parser.add_argument("--engine", choices=("uring", "epoll"), action="append", help="this one only, whatever the job says")
     parser.add_argument("--unit", metavar="FOLDER", action="append", default=[], help="these unit tests only: io, or io/listener")

@@ -74,6 +74,13 @@ class SetupTest(unittest.TestCase):
         self.assertRegex(done.stderr, r"apt-get install -y --no-install-recommends pkg-config .*libboost-context-dev")
         self.assertEqual(self.apt(), [])
 
+    def test_what_a_test_program_says_of_its_options_needs_no_build(self):
+        self.program("python3", 'echo "$@"')
+        self.program("cmake", "echo built >&2")
+        for option in ("-h", "--help"):
+            done = self.dev("fuzz", option)
+            self.assertEqual((done.stdout, done.stderr, self.apt()), (f"test/fuzz/hunt.py {option}\n", "", []))
+
     def test_a_failed_installation_ends_the_command(self):
         self.program("apt-get", "exit 100")
         done = self.dev("build")

@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__).parent
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="./dev torture", description="The n-th allocation and the n-th system call of a server fail, each with each error of its manual page, for every n of every scenario, and of start and stop.")
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
     parser.add_argument("--backend", choices=("uring", "epoll"), help="one backend only")
     parser.add_argument("--only", action="append", default=[], help="these scenarios; also start, stop")
