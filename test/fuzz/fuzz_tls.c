@@ -1,8 +1,9 @@
-/* Owns: fuzzing of a peer's bytes on a port that speaks TLS (libFuzzer): a whole TCP server on a libuv loop that this
- * program runs, and a client on a Unix socket. Input: a byte that chooses, then
+/* Owns: fuzzing of a peer's bytes on a port that speaks TLS (libFuzzer): a whole TCP server per backend on a libuv
+ * loop that this program runs, and a client on a Unix socket. Input: a byte that chooses, then
  *   even: the peer's bytes from the first on, sent in parts (a byte for the size, then so many bytes);
  *   odd:  a client of OpenSSL shakes hands; the bits of the byte are below. Then the input says what it sends: records,
  *         raw bytes, key updates, an end.
+ * In both, a bit chooses the backend.
  * The last byte of what has arrived at once tells the server's handler what to do besides the echo: see act().
  * What the handler gets has to be what the client has sent, and what the client reads what the handler has sent, all of
  * it unless one has gone away, or up to where something was falsified. */
@@ -25,18 +26,20 @@ enum {
     RESUME = 8,      /* with the ticket of an earlier handshake */
     EXTENSIONS = 16, /* the input has the server name and the list for ALPN, each with its size in front */
     CERTIFICATE = 32,
-    LAZY = 64 /* reads only when the input says so, and at the end */
+    LAZY = 64, /* reads only when the input says so, and at the end */
+    IO_URING = 128
 };
 
-enum { ROUNDS = 4, FLIGHTS_MAX = 12, STEPS_MAX = 40, REPORTED_MAX = 1 << 16, OUTPUT_MAX = 1 << 20, LARGE = 100000 };
+enum { BACKENDS = 2, ROUNDS = 4, FLIGHTS_MAX = 12, STEPS_MAX = 40, REPORTED_MAX = 1 << 16, OUTPUT_MAX = 1 << 20, LARGE = 100000 };
 
 static uv_loop_t loop;
 static SSL_CTX *clients;
 static SSL_SESSION *tickets[2]; /* of TLS 1.3 and 1.2 */
 static X509 *client_certificate;
 static EVP_PKEY *client_key;
-static struct sockaddr_un address = {.sun_family = AF_UNIX};
-static socklen_t address_size;
+/* By backend. */
+static struct sockaddr_un addresses[BACKENDS];
+static socklen_t address_sizes[BACKENDS];
 static char reported[REPORTED_MAX], sent[REPORTED_MAX], output[OUTPUT_MAX];
 static size_t reported_size, sent_size, output_size;
 static unsigned opened;
@@ -199,9 +202,12 @@ static size_t take_bytes(peer_t *peer, size_t most, const uint8_t **bytes) {
     return size;
 }
 
-static void connect_to_server(peer_t *peer) {
+static void connect_to_server(peer_t *peer, uint8_t choice) {
+    int backend = choice & IO_URING ? 1 : 0;
     peer->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (peer->fd < 0 || connect(peer->fd, (const struct sockaddr *)&address, address_size) != 0) die("no connection");
+    if (peer->fd < 0 ||
+        connect(peer->fd, (const struct sockaddr *)&addresses[backend], address_sizes[backend]) != 0)
+        die("no connection");
     reported_size = sent_size = output_size = opened = 0;
     left = reset = false;
     paused = NULL;
@@ -326,6 +332,12 @@ static bool shake_hands(peer_t *peer, bool falsify) {
     return done;
 }
 
+/* OpenSSL takes no session up again that has ended without close_notify. */
+static void end_client(peer_t *peer) {
+    SSL_set_shutdown(peer->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+    SSL_free(peer->ssl);
+}
+
 static void play_client(peer_t *peer, uint8_t choice) {
     set_client(peer, choice);
     bool done = shake_hands(peer, choice & FALSIFY);
@@ -337,7 +349,7 @@ static void play_client(peer_t *peer, uint8_t choice) {
         if (!left && reported_size != sent_size) die("not all that was sent has arrived");
         if (!reset && !peer->deaf && peer->read_size != output_size) die("not all that the handler has sent has come");
     }
-    SSL_free(peer->ssl);
+    end_client(peer);
 }
 
 static void play_bytes(peer_t *peer) {
@@ -359,41 +371,56 @@ static void leave(const peer_t *peer) {
 
 static void get_ticket(uint8_t choice, SSL_SESSION **ticket) {
     peer_t peer = {.fd = -1};
-    connect_to_server(&peer);
+    connect_to_server(&peer, choice);
     set_client(&peer, choice);
     if (!shake_hands(&peer, false)) die("no handshake for a ticket");
     read_rest(&peer);
+    SSL_SESSION_free(*ticket);
     *ticket = SSL_get1_session(peer.ssl);
+    if (SSL_session_reused(peer.ssl) != (choice & RESUME ? 1 : 0)) die("a ticket is not accepted");
+    end_client(&peer);
     if (!SSL_SESSION_is_resumable(*ticket)) die("no ticket");
-    SSL_free(peer.ssl);
     leave(&peer);
+}
+
+/* Where the kernel has no io_uring, both are on epoll. */
+static void make_server(int backend, uvhttp_tls_t *tls) {
+    static const uvhttp_tcp_handlers_t handlers = {.on_open = on_open, .on_data = on_data, .on_close = on_close};
+    uvhttp_tcp_config_t config;
+    uvhttp_tcp_config_default(&config);
+    config.engine = backend == 1 ? UVHTTP_ENGINE_AUTO : UVHTTP_ENGINE_EPOLL;
+    if (backend == 1) config.read_buffer_size = 1024;
+    struct sockaddr_un *address = &addresses[backend];
+    char text[64];
+    int size = snprintf(text, sizeof text, "unix:@uvhttp-fuzz-tls-%d-%d", (int)getpid(), backend);
+    address->sun_family = AF_UNIX;
+    memcpy(address->sun_path + 1, text + 6, (size_t)size - 6);
+    address_sizes[backend] = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size - 6);
+    uvhttp_tcp_server_t *server = uvhttp_tcp_server_new(&config, &handlers, NULL);
+    if (!server || uvhttp_tcp_server_attach(server, &loop) != UVHTTP_OK ||
+        uvhttp_tcp_server_listen_tls(server, text, tls, NULL) != UVHTTP_OK)
+        die("no server");
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
     (void)argc, (void)argv;
-    static const uvhttp_tcp_handlers_t handlers = {.on_open = on_open, .on_data = on_data, .on_close = on_close};
-    char text[64];
-    int size = snprintf(text, sizeof text, "unix:@uvhttp-fuzz-tls-%d", (int)getpid());
-    memcpy(address.sun_path + 1, text + 6, (size_t)size - 6);
-    address_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size - 6);
     clients = SSL_CTX_new(TLS_client_method());
     uvhttp_tls_t *tls = make_tls();
-    uvhttp_tcp_server_t *server = uvhttp_tcp_server_new(NULL, &handlers, NULL);
-    if (!clients || !tls || !server || uv_loop_init(&loop) != 0 ||
-        uvhttp_tcp_server_attach(server, &loop) != UVHTTP_OK ||
-        uvhttp_tcp_server_listen_tls(server, text, tls, NULL) != UVHTTP_OK)
-        die("no server");
+    if (!clients || !tls || uv_loop_init(&loop) != 0) die("no memory");
+    for (int backend = 0; backend < BACKENDS; backend++) make_server(backend, tls);
     uvhttp_tls_release(tls);
-    get_ticket(0, &tickets[0]);
-    get_ticket(TLS_1_2, &tickets[1]);
+    for (uint8_t resume = 0; resume <= RESUME; resume += RESUME) {
+        get_ticket(resume | CERTIFICATE, &tickets[0]);
+        get_ticket(resume | CERTIFICATE | TLS_1_2, &tickets[1]);
+    }
     return 0;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 2) return 0;
     peer_t peer = {.fd = -1, .in = data, .left = size};
-    connect_to_server(&peer);
     uint8_t choice = take(&peer);
+    connect_to_server(&peer, choice);
     if (choice & 1)
         play_client(&peer, choice);
     else
