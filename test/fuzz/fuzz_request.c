@@ -95,6 +95,57 @@ static void look_at_cookies(const uvhttp_request_t *req) {
     }
 }
 
+/* In whatever order they are asked for. */
+static void look_at_cookies_again(const uvhttp_request_t *req, uint8_t step) {
+    enum { MOST = 16 };
+    uvhttp_str_t names[MOST], values[MOST], name, value;
+    size_t count = 0;
+    while (count < MOST && uvhttp_request_cookie_at(req, count, &names[count], &values[count])) count++;
+    for (size_t i = 0, index = 0; count && i < count; i++, index = (index + step) % count) {
+        if (!uvhttp_request_cookie_at(req, index, &name, &value)) die("a cookie has gone");
+        if (!same(name, names[index]) || !same(value, values[index])) die("another cookie than before");
+    }
+}
+
+/* A router's work, in another way: each segment of the path is a parameter. */
+static void look_at_params(uvhttp_request_t *req) {
+    enum { MOST = 8 };
+    static const uvhttp_str_t names[MOST] = {{"0", 1}, {"1", 1}, {"2", 1}, {"3", 1},
+                                             {"4", 1}, {"5", 1}, {"6", 1}, {"7", 1}};
+    uvhttp__span_t spans[MOST];
+    uvhttp_str_t path = uvhttp_request_path(req);
+    size_t count = 0;
+    for (uint32_t at = 0; at < path.size && count < MOST; at++) {
+        const char *slash = memchr(path.data + at, '/', path.size - at);
+        uint32_t end = slash ? (uint32_t)(slash - path.data) : (uint32_t)path.size;
+        spans[count++] = (uvhttp__span_t){at, end - at};
+        at = end;
+    }
+    if (uvhttp__request_set_params(req, names, spans, count) != UVHTTP_OK) return;
+    if (uvhttp__request_own_params(req) != UVHTTP_OK) return;
+    for (size_t i = 0; i < count; i++) {
+        uvhttp_str_t param = uvhttp_request_param(req, (char[]){(char)('0' + i), '\0'});
+        const char *kept = path.data + spans[i].offset;
+        size_t at = 0;
+        for (size_t j = 0; j < param.size; j++) { /* a slash in it was an escape, and nothing else has changed */
+            if (at >= spans[i].size) die("a parameter is longer than its segment");
+            if (param.data[j] != '/' && param.data[j] != kept[at]) die("a parameter is not its segment");
+            at += param.data[j] == '/' ? 3 : 1;
+        }
+        if (at != spans[i].size) die("a parameter is shorter than its segment");
+    }
+}
+
+static void look_at_members(const uvhttp_request_t *req, const char *name) {
+    uvhttp__members_t at = {.req = req, .name = name};
+    int looked_for = 0;
+    for (uvhttp_str_t member; uvhttp__member_next(&at, &member);) {
+        touch(member);
+        if (member.size == 0 || !same(member, uvhttp__str_trim(member))) die("a member of a list has space around it");
+        if (looked_for++ < 4 && !uvhttp__members_have(req, name, member)) die("a member of a list is not found");
+    }
+}
+
 static void look_at_proxies(uvhttp_request_t *req) {
     static uvhttp__ip_ranges_t *ranges;
     static const char *const texts[] = {"10.0.0.0/8", "2001:db8::/32", "unix:"};
@@ -131,6 +182,7 @@ static void look_at_fields(const uvhttp_request_t *req) {
         char *text = name_of(name);
         size_t index = 0;
         if (!text || !uvhttp_request_header_next(req, text, &index, &found)) die("a field is not found");
+        look_at_members(req, text);
         free(text);
         look_at_date(value);
         uvhttp__accept_encoding_add(&accept, value);
@@ -159,6 +211,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
         look_at_path(&req);
         look_at_query(&req, !(input[0] & 1));
         look_at_cookies(&req);
+        look_at_cookies_again(&req, input[0]);
+        look_at_params(&req);
         look_at_proxies(&req);
         look_at_fields(&req);
     }
