@@ -1,8 +1,8 @@
 /* Owns: fuzzing of a whole WebSocket connection (libFuzzer): a handshake, frames of a client, what the server sends.
  * The frames are sent at once and, to the other backend, in parts. What comes back has to be frames as RFC 6455 has
  * them, with the messages that the handlers have sent, all of them if the connection is closed in order; both times the
- * same, unless time passes between the parts. Input: a byte for the route and the number of cuts, one for the offer of
- * compression and that time, the places of the cuts, then frames: see put_frame(). */
+ * same, unless time passes between the parts. Input: a byte for the route, the number of cuts and the head, one for the
+ * offer of compression and that time, the places of the cuts, then frames: see put_frame(). */
 /* Needs: compression forms middleware static websocket. */
 #include <zlib.h>
 
@@ -99,13 +99,29 @@ static void put_frame(request_t *request) {
     put(request, payload, size);
 }
 
-static void put_handshake(request_t *request, char route, const char *offer) {
+typedef struct head {
+    const char *version, *other;
+    const char *status; /* of the response */
+} head_t;
+
+static const head_t *head_of(unsigned bits) {
+    static const head_t heads[] = {{"13", "", "101"},
+                                   {"13", "Origin: http://a\r\n", "101"},
+                                   {"13", "Origin: http://b\r\n", "403"},
+                                   {"13", "Origin: http://a\r\nOrigin: http://a\r\n", "403"},
+                                   {"13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n", "400"},
+                                   {"12", "", "426"}};
+    return &heads[bits < sizeof heads / sizeof *heads ? bits : 0];
+}
+
+static void put_handshake(request_t *request, char route, const char *offer, const head_t *head) {
     char text[512];
     int size = snprintf(text, sizeof text,
                         "GET /%c HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-                        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-                        "Sec-WebSocket-Protocol: none, chat\r\n%s%s%s\r\n",
-                        route, offer ? "Sec-WebSocket-Extensions: " : "", offer ? offer : "", offer ? "\r\n" : "");
+                        "Sec-WebSocket-Version: %s\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+                        "Sec-WebSocket-Protocol: none, chat\r\n%s%s%s%s\r\n",
+                        route, head->version, head->other, offer ? "Sec-WebSocket-Extensions: " : "",
+                        offer ? offer : "", offer ? "\r\n" : "");
     put(request, text, (size_t)size);
 }
 
@@ -221,25 +237,33 @@ static bool read_frame(reader_t *reader, digest_t *digest) {
 
 /* The handlers' messages in their order; publications are not counted here. */
 static void expect_sent(const digest_t *digest, char route) {
-    if (route == 'z') return;
-    if (digest->count > talk.count) die("more messages than were sent");
-    if (digest->sent_code != 0 && digest->count != talk.count) die("closed in order, and a message is missing");
+    if (route == 'z' || route == 'v' || talk.referred) return;
+    size_t count = talk.streams ? talk.held : talk.count;
+    if (digest->count > count) die("more messages than were sent");
+    if (digest->sent_code != 0 && digest->count != count) die("closed in order, and a message is missing");
     if (memcmp(digest->messages, talk.messages, digest->count * sizeof *digest->messages) != 0) die("another message");
 }
 
-static bool is_upgraded(const played_t *played) {
-    static const char line[] = "HTTP/1.1 101 ";
-    return played->size >= sizeof line - 1 && memcmp(played->data, line, sizeof line - 1) == 0;
+static bool has_status(const played_t *played, const char *status) {
+    static const char line[] = "HTTP/1.1 ";
+    size_t size = sizeof line - 1;
+    return played->size >= size + 3 && memcmp(played->data, line, size) == 0 &&
+           memcmp(played->data + size, status, 3) == 0;
 }
 
-static void read_all(const played_t *played, char route, bool offered, digest_t *digest) {
+static void read_all(const played_t *played, char route, bool offered, const char *status, digest_t *digest) {
     static reader_t reader;
     memset(digest, 0, sizeof *digest);
     reader = (reader_t){.at = played->data, .end = played->data + played->size};
     digest->code = (uint32_t)talk.code;
     digest->reset = played->reset;
     if (played->reset && played->size == 0) return;
-    if (served_step_ns > 0 && !is_upgraded(played)) return; /* its head came too late */
+    if (served_step_ns > 0 && !has_status(played, status)) return; /* its head came too late */
+    if (strcmp(status, "101") != 0) {
+        if (!has_status(played, status)) die("another status");
+        if (talk.opened > 0) die("upgraded although it is refused");
+        return;
+    }
     if (inflateInit2(&reader.inflater, -MAX_WBITS) != Z_OK) die("no memory");
     check_handshake(&reader, offered);
     while (read_frame(&reader, digest)) {
@@ -253,10 +277,10 @@ static void read_all(const played_t *played, char route, bool offered, digest_t 
 
 /* What the client says may come in the first send, with the handshake. */
 static void play(const request_t *request, const uint8_t *cuts, size_t cut_count, char route, bool offered,
-                 backend_t backend, digest_t *digest) {
+                 const char *status, backend_t backend, digest_t *digest) {
     static char memory[SERVED_OUTPUT_MAX];
     played_t played = served_play(request->bytes, request->size, cuts, cut_count, memory, backend);
-    read_all(&played, route, offered, digest);
+    read_all(&played, route, offered, status, digest);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size);
@@ -264,20 +288,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
     static request_t request;
     static digest_t whole, pieces;
     if (input_size < 2) return 0;
-    char route = (char)("wxyz"[input[0] & 3]);
+    char route = (char)("wxyzwxyv"[(input[0] & 3) | (input[0] >> 2 & 4)]);
+    const head_t *head = head_of(input[0] >> 5);
     size_t cut_count = input[0] >> 2 & CUTS_MAX;
     const char *offer = offers[input[1] & 7];
     if (input_size < 2 + cut_count) return 0;
     request = (request_t){.in = input + 2 + cut_count, .left = input_size - 2 - cut_count};
     if (deflateInit2(&request.deflater, 1, Z_DEFLATED, -MAX_WBITS, 1, Z_DEFAULT_STRATEGY) != Z_OK) die("no memory");
-    put_handshake(&request, route, offer);
+    put_handshake(&request, route, offer, head);
     for (int i = 0; i < FRAMES_MAX && request.left > 0; i++) put_frame(&request);
     (void)deflateEnd(&request.deflater);
     served_choose_step(0);
-    play(&request, NULL, 0, route, offer != NULL, SERVED_BY_EPOLL, &whole);
+    play(&request, NULL, 0, route, offer != NULL, head->status, SERVED_BY_EPOLL, &whole);
     served_choose_step(input[1] >> 6);
     bool varies = talk.varies || served_step_ns > 0;
-    play(&request, input + 2, cut_count, route, offer != NULL, SERVED_BY_IO_URING, &pieces);
+    play(&request, input + 2, cut_count, route, offer != NULL, head->status, SERVED_BY_IO_URING, &pieces);
     if (!varies && !whole.reset && !pieces.reset && memcmp(&whole, &pieces, sizeof whole) != 0)
         die("in parts the messages are other ones");
     return 0;

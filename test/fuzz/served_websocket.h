@@ -1,7 +1,8 @@
 /* Owns: the WebSocket routes of served.h, and what they have sent on the connection that is played: a client must get
  * exactly that. Header only.
  *   /w echoes whole messages; /x too, compressed, and does what the first byte says, see served_do();
- *   /y echoes each part of a message as it has come; /z subscribes and publishes. */
+ *   /y echoes each part of a message as it has come; /z subscribes and publishes, and so does /v, which compresses a
+ *   publication once for all. */
 #ifndef UVHTTP_TEST_FUZZ_SERVED_WEBSOCKET_H
 #define UVHTTP_TEST_FUZZ_SERVED_WEBSOCKET_H
 
@@ -24,9 +25,12 @@ static struct {
     size_t count, large;
     served_message_t messages[SERVED_MESSAGES_MAX];
     served_message_t open; /* one that is streamed */
+    bool streams;
+    size_t held; /* of the messages: they are sent when that one has ended */
     unsigned opened, closed;
-    int code;    /* of on_close */
-    bool varies; /* with the parts in which the client's bytes have come, or with the iterations of the loop */
+    int code;      /* of on_close */
+    bool referred; /* what was sent so is not among the messages */
+    bool varies;   /* with the parts in which the client's bytes have come, or with the iterations of the loop */
     uvhttp_ws_t *paused;
 } talk;
 
@@ -49,7 +53,10 @@ static void talk_send(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const char *data, 
 }
 
 static void talk_begin(uvhttp_ws_t *ws, uvhttp_ws_type_t type) {
-    if (uvhttp_ws_begin(ws, type) == UVHTTP_OK) talk.open = (served_message_t){.type = type};
+    if (uvhttp_ws_begin(ws, type) != UVHTTP_OK) return;
+    talk.open = (served_message_t){.type = type};
+    talk.held = talk.count;
+    talk.streams = true;
 }
 
 static void talk_write(uvhttp_ws_t *ws, const char *data, size_t size) {
@@ -59,7 +66,11 @@ static void talk_write(uvhttp_ws_t *ws, const char *data, size_t size) {
 }
 
 static void talk_end(uvhttp_ws_t *ws) {
-    if (talk_is_queued(uvhttp_ws_end(ws))) talk_sent(talk.open);
+    if (!talk_is_queued(uvhttp_ws_end(ws))) return;
+    talk_sent(talk.open);
+    for (size_t i = talk.count - 1; i > talk.held; i--) talk.messages[i] = talk.messages[i - 1];
+    talk.messages[talk.held] = talk.open;
+    talk.streams = false;
 }
 
 static void served_resume(void) {
@@ -87,6 +98,17 @@ static void served_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *u
     talk_send(ws, message.type, message.data, message.size);
 }
 
+/* As another thread does. */
+static void served_refer(uvhttp_ws_t *ws) {
+    talk.varies = true;
+    talk.referred = true;
+    uvhttp_ws_ref_t *ref = uvhttp_ws_ref(ws);
+    if (!ref) return;
+    (void)uvhttp_ws_ref_send(ref, UVHTTP_WS_TEXT, "referred", 8);
+    (void)uvhttp_ws_ref_close(ref, 3001, "referred");
+    uvhttp_ws_ref_release(ref);
+}
+
 static void served_do(uvhttp_ws_t *ws, char command) {
     static char large[SERVED_LARGE_MESSAGE];
     switch (command) {
@@ -104,6 +126,10 @@ static void served_do(uvhttp_ws_t *ws, char command) {
             talk_write(ws, "amed", 4);
             talk_end(ws);
             break;
+        case 'B': talk_begin(ws, UVHTTP_WS_BINARY); break;
+        case 'W': talk_write(ws, "written", 7); break;
+        case 'E': talk_end(ws); break;
+        case 'R': served_refer(ws); break;
         case 'C': (void)uvhttp_ws_close(ws, 3000, "bye"); break;
         default: break;
     }
@@ -148,6 +174,8 @@ static void served_websocket_routes(uvhttp_server_t *server) {
                                                .topics_max = 4,
                                                .topic_size_max = 5,
                                                .server_window_bits = 10};
+    static const uvhttp_ws_options_t alike = {
+        .compression = true, .compression_size_min = 1, .idle_timeout = 60, .ping_interval = 15, .topics_max = 4};
     static const uvhttp_ws_handlers_t echo = {
         .on_open = served_ws_open, .on_message = served_message, .on_close = served_ws_close};
     static const uvhttp_ws_handlers_t commands = {
@@ -156,6 +184,9 @@ static void served_websocket_routes(uvhttp_server_t *server) {
         .on_open = served_ws_open, .on_fragment = served_fragment, .on_close = served_ws_close, .options = &parts};
     static const uvhttp_ws_handlers_t publications = {
         .on_open = served_ws_open, .on_message = served_topic, .on_close = served_ws_close, .options = &topics};
+    static const uvhttp_ws_handlers_t shared = {
+        .on_open = served_ws_open, .on_message = served_topic, .on_close = served_ws_close, .options = &alike};
+    uvhttp_websocket(server, "/v", &shared, NULL);
     uvhttp_websocket(server, "/w", &echo, NULL);
     static char greeting[] = "hello";
     uvhttp_websocket(server, "/x", &commands, greeting);
