@@ -269,7 +269,8 @@ static void read_all(const played_t *played, char route, bool offered, const cha
     while (read_frame(&reader, digest)) {
     }
     (void)inflateEnd(&reader.inflater);
-    if (reader.at != reader.end && !played->reset) die("a frame is not whole");
+    /* On a Unix socket a reset for a client that is too slow looks like an end. */
+    if (reader.at != reader.end && !played->reset && served_step_ns == 0) die("a frame is not whole");
     if (!played->reset) expect_sent(digest, route);
 }
 

@@ -459,6 +459,13 @@ static bool served_take(played_t *played) {
     }
 }
 
+/* Time passes, and the server sees it before anything else comes. False: it has ended its half. */
+static bool served_wait(played_t *played) {
+    served_ahead_ns += served_step_ns;
+    for (int i = 0; i < 3 && served_step_ns > 0; i++) served_run();
+    return served_step_ns == 0 || served_take(played);
+}
+
 /* False: the server takes no more. */
 static bool served_give(played_t *played, const char *data, size_t size) {
     for (unsigned runs = 0; size > 0; runs++) {
@@ -501,8 +508,7 @@ static inline played_t served_play(const char *data, size_t size, const uint8_t 
     for (size_t i = 0; open && i <= cut_count; i++) {
         size_t next = i == cut_count ? size : size * cuts[i] / 256;
         if (next <= given) continue;
-        served_ahead_ns += served_step_ns;
-        open = served_give(&played, data + given, next - given);
+        open = served_wait(&played) && served_give(&played, data + given, next - given);
         given = next;
     }
     if (open) served_end(&played);

@@ -154,10 +154,14 @@ static void served_topic(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *use
     (void)user;
     char topic[8];
     talk.varies = true;
-    snprintf(topic, sizeof topic, "%.*s", (int)(message.size < 7 ? message.size : 7), message.data);
+    size_t size = 0; /* up to a space */
+    while (size < message.size && size < sizeof topic - 1 && message.data[size] != ' ') size++;
+    snprintf(topic, sizeof topic, "%.*s", (int)size, message.data);
     switch (*topic) {
         case '+': (void)uvhttp_ws_subscribe(ws, topic + 1); break;
         case '-': (void)uvhttp_ws_unsubscribe(ws, topic + 1); break;
+        case '(': talk_begin(ws, UVHTTP_WS_TEXT); break;
+        case ')': talk_end(ws); break;
         default: (void)uvhttp_ws_publish(ws, topic, message.type, message.data, message.size); break;
     }
 }
