@@ -2,7 +2,8 @@
  * The frames are sent at once and, to the other backend, in parts. What comes back has to be frames as RFC 6455 has
  * them, with the messages that the handlers have sent, all of them if the connection is closed in order; both times the
  * same, unless time passes between the parts. Input: a byte for the route, the number of cuts and the head, one for the
- * offer of compression and that time, the places of the cuts, then frames: see put_frame(). */
+ * offer of compression and that time, the places of the cuts, then frames: see put_frame(). With two cuts it
+ * reads only when the server accepts nothing more. */
 /* Needs: compression forms middleware static websocket. */
 #include <zlib.h>
 
@@ -280,7 +281,7 @@ static void read_all(const played_t *played, char route, bool offered, const cha
 static void play(const request_t *request, const uint8_t *cuts, size_t cut_count, char route, bool offered,
                  const char *status, backend_t backend, digest_t *digest) {
     static char memory[SERVED_OUTPUT_MAX];
-    played_t played = served_play(request->bytes, request->size, cuts, cut_count, memory, backend);
+    played_t played = served_play(request->bytes, request->size, cuts, cut_count, cut_count == 2, memory, backend);
     read_all(&played, route, offered, status, digest);
 }
 

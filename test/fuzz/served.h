@@ -16,6 +16,7 @@
 #include <uv.h>
 #include <uvhttp.h>
 
+#include "served_slow.h"
 #include "served_websocket.h"
 
 typedef enum backend {
@@ -26,9 +27,10 @@ typedef enum backend {
 
 enum {
     SERVED_REQUESTS_MAX = 256,
-    SERVED_OUTPUT_MAX = 1 << 22,
+    SERVED_OUTPUT_MAX = 1 << 25,
     SERVED_BODY_MAX = 1 << 16,
     SERVED_FILE_SIZE = 9000,
+    SERVED_LARGE_FILE_SIZE = 70000, /* by sendfile, or helper threads */
     SERVED_WARM_UP = 500,
     SERVED_PATIENCE = 20, /* iterations */
     SERVED_BLOCKS_MAX = 1000
@@ -336,22 +338,27 @@ static void served_multipart(uvhttp_request_t *req, uvhttp_response_t *res, void
 
 /* --- all of it --- */
 
-static char served_directory[] = "/tmp/uvhttp-fuzz-XXXXXX", served_file[sizeof served_directory + 16];
+static char served_directory[] = "/tmp/uvhttp-fuzz-XXXXXX", served_files[2][sizeof served_directory + 16];
 
-static void served_remove_file(void) {
-    (void)unlink(served_file);
+static void served_remove_files(void) {
+    for (int i = 0; i < 2; i++) (void)unlink(served_files[i]);
     (void)rmdir(served_directory);
 }
 
-static void served_make_file(void) {
-    static const struct timespec times[2] = {{1000000000, 0}, {1000000000, 0}}; /* what is sent is the same each time */
-    if (!mkdtemp(served_directory) || atexit(served_remove_file) != 0) die("no directory");
-    snprintf(served_file, sizeof served_file, "%s/a.txt", served_directory);
-    FILE *file = fopen(served_file, "w");
-    for (int i = 0; file && i < SERVED_FILE_SIZE; i++) fputc('a' + i % 26, file);
-    if (!file || fclose(file) != 0 || utimensat(AT_FDCWD, served_file, times, 0) != 0 ||
-        utimensat(AT_FDCWD, served_directory, times, 0) != 0)
-        die("no file");
+static const struct timespec served_times[2] = {{1000000000, 0}, {1000000000, 0}}; /* what is sent is always the same */
+
+static void served_make_file(char *path, const char *name, int file_size) {
+    snprintf(path, sizeof *served_files, "%s/%s", served_directory, name);
+    FILE *file = fopen(path, "w");
+    for (int i = 0; file && i < file_size; i++) fputc('a' + i % 26, file);
+    if (!file || fclose(file) != 0 || utimensat(AT_FDCWD, path, served_times, 0) != 0) die("no file");
+}
+
+static void served_make_files(void) {
+    if (!mkdtemp(served_directory) || atexit(served_remove_files) != 0) die("no directory");
+    served_make_file(served_files[0], "a.txt", SERVED_FILE_SIZE);
+    served_make_file(served_files[1], "b.txt", SERVED_LARGE_FILE_SIZE);
+    if (utimensat(AT_FDCWD, served_directory, served_times, 0) != 0) die("no directory");
 }
 
 static void served_routes(uvhttp_server_t *server) {
@@ -361,6 +368,7 @@ static void served_routes(uvhttp_server_t *server) {
     static const uvhttp_route_options_t streamed = {.stream_body = true};
     static const uvhttp_static_options_t files = {
         .list_directories = true, .cache_entries_max = 16, .cache_missing_max = 16};
+    static const uvhttp_static_options_t by_threads = {.no_sendfile = true, .cache_size_max = 1};
     static bool known = true;
     uvhttp_use(server, (uvhttp_middleware_t){.run = served_request, .on_refused = served_refused});
     uvhttp_use(server, uvhttp_cors(&cors));
@@ -378,8 +386,11 @@ static void served_routes(uvhttp_server_t *server) {
     uvhttp_route_options(uvhttp_any(server, "/b", served_sum, NULL), &streamed);
     uvhttp_route_options(uvhttp_any(server, "/k", served_back, NULL), &streamed);
     uvhttp_route_options(uvhttp_any(server, "/m", served_multipart, NULL), &streamed);
+    served_slow_routes(server);
     served_websocket_routes(server);
-    if (uvhttp_static(server, "/f", served_directory, &files) != UVHTTP_OK) die("no files");
+    if (uvhttp_static(server, "/f", served_directory, &files) != UVHTTP_OK ||
+        uvhttp_static(server, "/t", served_directory, &by_threads) != UVHTTP_OK)
+        die("no files");
 }
 
 static void served_start_by(backend_t backend) {
@@ -414,7 +425,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
     static const uvhttp_allocator_t allocator = {
         .malloc = served_malloc, .calloc = served_calloc, .realloc = served_realloc, .free = served_release};
     if (uvhttp_set_allocator(&allocator) != UVHTTP_OK || uv_loop_init(&loop) != 0) die("no loop");
-    served_make_file();
+    served_make_files();
     for (backend_t backend = 0; backend < SERVED_BACKENDS; backend++) served_start_by(backend);
     return 0;
 }
@@ -442,6 +453,8 @@ static void served_connect(played_t *played, char *memory, backend_t backend) {
 static void served_run(void) {
     served_resume();
     served_resume_body();
+    raw_resume();
+    slow_run();
     uv_run(&loop, UV_RUN_NOWAIT);
 }
 
@@ -493,16 +506,17 @@ static void served_end(played_t *played) {
 /* The next one meets a server that has forgotten it. libFuzzer's time limit is for a request that does not end. */
 static void served_close(played_t *played) {
     close(played->fd);
-    for (int i = 0; i < 4 || asked.open > 0 || talk.closed < talk.opened; i++) served_run();
+    for (int i = 0; i < 4 || asked.open > 0 || slow_first || talk.closed < talk.opened; i++) served_run();
     served_expect_no_growth();
 }
 
 /* A connection whose client sends this, and its end. Cuts need not be in order: a piece is the bytes up to the largest
  * cut so far. */
-static inline played_t served_play(const char *data, size_t size, const uint8_t *cuts, size_t cut_count, char *memory,
-                                   backend_t backend) {
+static inline played_t served_play(const char *data, size_t size, const uint8_t *cuts, size_t cut_count, bool slow,
+                                   char *memory, backend_t backend) {
     played_t played;
     served_connect(&played, memory, backend);
+    played.slow = slow;
     bool open = true;
     size_t given = 0;
     for (size_t i = 0; open && i <= cut_count; i++) {
