@@ -69,8 +69,9 @@ static const char *const mutate_values[] = {"",    "1",        "0",   "trailers"
                                             "u=1", " leading", "a\r", "trailing ", "12",  "100-continue", "u=0, i"};
 static const char *const mutate_paths[] = {"/", "/a", "*", "", "/a?b=c", "a", "/a b", "/%41", "//", "/\x7f",
                                            /* of served.h */
-                                           "/p", "/s", "/l", "/d", "/r", "/v", "/e", "/o", "/b", "/k", "/m", "/w",
-                                           "/f/", "/f/a.txt"};
+                                           "/p", "/s", "/l", "/d", "/r", "/v", "/e", "/o", "/b", "/k", "/m", "/w", "/h",
+                                           "/g", "/f/", "/f/a.txt", "/f/b.txt", "/t/a.txt", "/t/b.txt"};
+static const char *const mutate_tunnels[] = {"/w", "/x", "/y", "/z", "/v"};
 
 static const char *mutate_pick(const char *const *strings, size_t count) {
     return strings[mutate_one_in(3) ? 0 : mutate_below((uint32_t)count)];
@@ -99,18 +100,18 @@ static void mutate_field(mutate_text_t *block) {
 
 static void mutate_block(mutate_text_t *block, bool trailer) {
     if (MUTATE_TUNNELS && !trailer && mutate_one_in(20)) {
-        static const char *const fields[] = {":method",
-                                             "CONNECT",
-                                             ":protocol",
-                                             "websocket",
-                                             ":scheme",
-                                             "http",
-                                             ":path",
-                                             "/w",
-                                             ":authority",
-                                             "test",
-                                             "sec-websocket-version",
-                                             "13"};
+        const char *const fields[] = {":method",
+                                      "CONNECT",
+                                      ":protocol",
+                                      "websocket",
+                                      ":scheme",
+                                      "http",
+                                      ":path",
+                                      MUTATE_PICK(mutate_tunnels),
+                                      ":authority",
+                                      "test",
+                                      "sec-websocket-version",
+                                      "13"};
         for (size_t i = 0; i < sizeof fields / sizeof *fields; i += 2) {
             mutate_byte(block, 0);
             mutate_literal(block, fields[i]);
@@ -207,14 +208,19 @@ static unsigned mutate_headers(mutate_text_t *payload, bool trailer, uint32_t id
     return flags;
 }
 
-/* For a tunnel: a frame of WebSocket, with a mask of zeros. */
+/* For a tunnel: a frame of WebSocket, with a mask of zeros. Its first letter may be a command of the routes of
+ * served.h.
+ */
 static void mutate_message(mutate_text_t *payload) {
+    static const char commands[] = "LPSBWERC+-()t";
     static const uint8_t firsts[] = {0x81, 0x82, 0x01, 0x80, 0x89, 0x8a, 0x88, 0xc1};
     uint32_t size = mutate_below(9);
-    mutate_byte(payload, firsts[mutate_below(sizeof firsts)]);
+    mutate_byte(payload, firsts[mutate_one_in(2) ? 0 : mutate_below(sizeof firsts)]);
     mutate_byte(payload, 0x80 | size);
     mutate_number(payload, 0);
-    while (size-- > 0) mutate_byte(payload, 3);
+    if (size > 0)
+        mutate_byte(payload, mutate_one_in(2) ? 3 : (unsigned char)commands[mutate_below(sizeof commands - 1)]);
+    while (size-- > 1) mutate_byte(payload, 3);
 }
 
 static unsigned mutate_data(mutate_text_t *payload) {
