@@ -243,8 +243,30 @@ def test_a_comparison_says_tie_better_or_worse(tmp_path):
     assert compare(result(tmp_path / "b.json", errors=3), "--threshold", 5).returncode == 3
     noisy = compare(result(tmp_path / "b.json", rate=930, latency=1.06e6, spread=0.5), "--threshold", 5)
     assert noisy.returncode == 0 and noisy.stdout.count("tie\n") == 4
+    assert "not worse by more" not in noisy.stdout and "neither shown nor ruled out" in noisy.stdout
     few = compare(result(tmp_path / "b.json", rate=500, samples=3), "--threshold", 5)
     assert few.returncode == 4 and "too few samples" in few.stdout
+
+
+def test_seconds_without_a_response_count_in_a_comparison(tmp_path):
+    a, b = result(tmp_path / "a.json", samples=20), result(tmp_path / "b.json", rate=500, samples=20)
+    stalled = json.loads(b.read_text())
+    for i, sample in enumerate(stalled["samples"]):
+        sample.update({"answers": 0, "mean": 0, "p50": 0, "p99": 0} if i % 2 else {"answers": 1000})
+    b.write_text(json.dumps(stalled))
+    done = run_text_compare(a, b, "--threshold", 5)
+    assert done.returncode == 3, done.stdout
+    assert any(line.startswith("  Requests/sec") and line.endswith(" worse") for line in done.stdout.splitlines())
+
+
+def test_a_comparison_has_the_errors_as_a_share_of_the_whole_run(tmp_path):
+    a, b = result(tmp_path / "a.json", errors=100), result(tmp_path / "b.json", errors=110)
+    longer = json.loads(b.read_text())  # as many responses in its window, and as many again in a warm-up
+    longer["results"]["answers_total"] = 20000
+    b.write_text(json.dumps(longer))
+    done = run_text_compare(a, b, "--threshold", 5)
+    assert "1.0000% and 0.5500% of the requests\n" in done.stdout
+    assert done.returncode == 0, done.stdout
 
 
 def run_text_compare(a, b, *options):
