@@ -588,3 +588,20 @@ def test_the_text_says_what_wrk_says(target):
         assert part in done.stdout
     for line in ("    Latency ", "    Req/Sec ", "     50% ", "     99% ", "Requests/sec: ", "Transfer/sec: "):
         assert any(text.startswith(line) for text in done.stdout.splitlines()), done.stdout
+@pytest.mark.threads
+def test_interrupted_after_its_window_it_counts_what_was_due(stub):
+    one = stub([60, OK])
+    process = subprocess.Popen(
+        command("-R", 20, "-d", "500ms", "-c", 2, one.url), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    poll(lambda: len(one.requests) == 2)
+    time.sleep(1)  # the window is over, and the responses are still waited for
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 130, err
+    run = Outcome(130, out, err)
+    assert run.requests == run.count() == run.unanswered == 10
+    assert run.json["latency"]["timeouts_included"] == 10
+    assert run.seconds("min") > 0.4
+
+
