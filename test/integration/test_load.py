@@ -157,6 +157,41 @@ def test_connections_churn_and_think(stub):
     assert run.seconds("mean") * 5 < run.elapsed_s - 4 * 0.04 + 0.001  # the pause is not the server's time
 
 
+@pytest.mark.parametrize("closes", ["client", "server"])
+def test_a_connection_thinks_before_it_is_replaced(stub, closes):
+    one = stub(OK if closes == "client" else OK.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n"))
+    ends = ["--requests-per-connection", 1] if closes == "client" else []
+    run = load("-n", 5, "-c", 1, "-t", 1, "--think", "40ms", *ends, one.url)
+    assert run.connections_opened >= 5
+    assert run.elapsed_s >= 4 * 0.04
+    assert run.seconds("mean") * 5 < run.elapsed_s - 4 * 0.04 + 0.001
+
+
+def test_a_slow_client_sends_its_whole_body_whenever_the_response_comes():
+    def talk(peer):
+        kept = b""
+        while True:
+            while b"\r\n\r\n" not in kept:
+                kept += (data := peer.recv(65536))
+                if not data:
+                    return
+            peer.sendall(OK)  # before the body
+            kept = kept.partition(b"\r\n\r\n")[2]
+            while len(kept) < 500:
+                kept += (data := peer.recv(65536))
+                if not data:
+                    return
+            if kept[:500] != b"x" * 500:
+                peer.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+                return
+            kept = kept[500:]
+
+    with Peer(talk) as peer:
+        run = load("-n", 4, "-c", 1, "-t", 1, "--send-rate", 5000, "-b", "x" * 500, f"http://{peer.address}/")
+        assert run.requests == 4 and run.connections_opened == 1
+        assert run.elapsed_s > 3 * 500 / 5000
+
+
 def test_slow_clients_send_and_take_so_many_bytes_a_second(target, tmp_path):
     run = load("-n", 1, "-c", 1, "-t", 1, "--receive-rate", 400000, "--expect-length", 102400, target.url("/large/100kb"))
     assert run.elapsed_s > 0.2
@@ -573,21 +608,6 @@ def test_interrupted_it_reports_what_it_has(stub, number, tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
 
 
-def test_a_result_that_cannot_be_written_is_an_error(target, tmp_path):
-    words = [LOAD, "-n", "10", "-j", tmp_path / "no" / "result.json", target.url("/")]
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1
-    assert "cannot be written" in done.stderr
-
-
-def test_the_text_says_what_wrk_says(target):
-    words = [LOAD, "-d", "300ms", "-c", "4", "-t", "2", target.url("/")]
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    for part in ("2 threads and 4 connections", "Thread Stats   Avg      Stdev     Max   +/- Stdev", "Latency Distribution"):
-        assert part in done.stdout
-    for line in ("    Latency ", "    Req/Sec ", "     50% ", "     99% ", "Requests/sec: ", "Transfer/sec: "):
-        assert any(text.startswith(line) for text in done.stdout.splitlines()), done.stdout
 @pytest.mark.threads
 def test_interrupted_after_its_window_it_counts_what_was_due(stub):
     one = stub([60, OK])
@@ -605,3 +625,18 @@ def test_interrupted_after_its_window_it_counts_what_was_due(stub):
     assert run.seconds("min") > 0.4
 
 
+def test_a_result_that_cannot_be_written_is_an_error(target, tmp_path):
+    words = [LOAD, "-n", "10", "-j", tmp_path / "no" / "result.json", target.url("/")]
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "cannot be written" in done.stderr
+
+
+def test_the_text_says_what_wrk_says(target):
+    words = [LOAD, "-d", "300ms", "-c", "4", "-t", "2", target.url("/")]
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    for part in ("2 threads and 4 connections", "Thread Stats   Avg      Stdev     Max   +/- Stdev", "Latency Distribution"):
+        assert part in done.stdout
+    for line in ("    Latency ", "    Req/Sec ", "     50% ", "     99% ", "Requests/sec: ", "Transfer/sec: "):
+        assert any(text.startswith(line) for text in done.stdout.splitlines()), done.stdout
