@@ -182,6 +182,13 @@ def test_a_server_that_is_too_slow_has_no_capacity_and_the_search_keeps_its_time
     assert time.monotonic() - start < 20
 
 
+def test_a_search_without_time_for_a_measurement_is_refused(stub):
+    one = stub(OK)
+    run = load("--capacity=1s", "--slo", "p99<5s", "-d", "500ms", "-w", "0s", one.url, code=2)
+    assert "--capacity" in run.err and "10.50s" in run.err  # a response may take twice the objective
+    assert run.out == "" and not one.requests
+
+
 def test_an_interrupted_search_reports_what_it_has(stub):
     def first_rate_is_met():
         one = stub(OK)
@@ -341,6 +348,9 @@ def test_what_is_no_regular_file_stays_what_it_is(target, tmp_path):
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["fifo", "file", "link", "x.hgrm"]
 
 
-def test_a_log_that_cannot_be_written_is_an_error(target, tmp_path):
-    done = run_text("-n", 10, "--hdr", tmp_path / "no" / "result.hgrm", target.url("/"))
-    assert done.returncode == 1 and "--hdr" in done.stderr and "cannot be written" in done.stderr
+@pytest.mark.parametrize("option, name", [("--hdr", "result.hgrm"), ("--json", "result.json")])
+def test_a_file_that_cannot_be_written_is_an_error_before_the_run(stub, tmp_path, option, name):
+    one = stub(OK)
+    done = run_text("-n", 10, option, tmp_path / "no" / name, one.url)
+    assert done.returncode == 1 and option in done.stderr and "cannot be written: No such file" in done.stderr
+    assert done.stdout == "" and not one.requests
