@@ -536,6 +536,7 @@ def test_a_wrong_websocket_echo_is_an_error_of_its_kind(kind, response):
 def test_what_is_no_websocket_ends_the_run(stub):
     run = load("-n", 5, "-c", 2, "-t", 1, stub(OK).url.replace("http", "ws"), code=1)
     assert run.errors["status"] == run.errors["total"] > 0
+    assert "200 for the handshake" in run.first_errors["status"]
     wrong = ACCEPTED.replace(b"s3pP", b"xxxx")
     run = load("-n", 5, "-c", 2, "-t", 1, stub(wrong).url.replace("http", "ws"), code=1)
     assert run.errors["protocol"] == run.errors["total"] > 0
