@@ -97,6 +97,8 @@ void load_stats_error(load_stats_t *stats, load_error_t kind, uint64_t n, const 
     va_start(arguments, format);
     vsnprintf(stats->examples[kind], LOAD_EXAMPLE_SIZE, format, arguments);
     va_end(arguments);
+    for (char *c = stats->examples[kind]; *c; c++) /* some come from the server, and go to a terminal */
+        if (*c < ' ' || *c > '~') *c = '?';
 }
 
 static uint64_t ns_of(struct timeval time) {

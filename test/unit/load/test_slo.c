@@ -58,6 +58,16 @@ static void test_errors_of_the_warm_up_are_a_share_of_its_responses_too(void **s
     assert_false(met("errors<10%"));
 }
 
+/* GOAWAY brings words of the server, which the text shows. */
+static void test_the_words_of_a_server_do_not_control_the_terminal(void **state) {
+    (void)state;
+    load_stats_init(&stats);
+    load_stats_error(&stats, LOAD_ERROR_reset, 1, "GOAWAY: %s",
+                     "\033[2Jno\nmore\x9b"
+                     "1m");
+    assert_string_equal(stats.examples[LOAD_ERROR_reset], "GOAWAY: ?[2Jno?more?1m");
+}
+
 static void test_nothing_is_met_without_a_response(void **state) {
     (void)state;
     load_stats_init(&stats);
@@ -98,6 +108,6 @@ static void test_what_bounds_what_is_known(void **state) {
 int main(void) {
     return RUN_TESTS(test_each_metric_is_judged_in_its_unit, test_errors_are_a_number_or_a_share_of_what_was_tried,
                      test_errors_of_the_warm_up_are_a_share_of_its_responses_too,
-                     test_nothing_is_met_without_a_response, test_what_is_no_objective_is_refused,
-                     test_what_bounds_what_is_known);
+                     test_the_words_of_a_server_do_not_control_the_terminal, test_nothing_is_met_without_a_response,
+                     test_what_is_no_objective_is_refused, test_what_bounds_what_is_known);
 }
