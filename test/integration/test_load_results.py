@@ -266,6 +266,19 @@ def test_seconds_without_a_response_count_in_a_comparison(tmp_path):
     assert any(line.startswith("  Requests/sec") and line.endswith(" worse") for line in done.stdout.splitlines())
 
 
+def test_the_wait_behind_the_window_is_no_second_without_a_response(tmp_path):
+    """An open loop waits for its last responses, and takes samples meanwhile."""
+    a, b = result(tmp_path / "a.json"), result(tmp_path / "b.json")
+    waited = json.loads(b.read_text())
+    waited["results"]["elapsed_s"] = 10
+    for i in range(20):
+        waited["samples"].append({"at_s": 11 + i, "seconds": 1, "answers": 0, "mean": 0, "p50": 0, "p99": 0})
+    b.write_text(json.dumps(waited))
+    rate = next(line for line in run_text_compare(a, b).stdout.splitlines() if line.startswith("  Requests/sec"))
+    low, _, high, verdict = rate.split()[-4:]
+    assert verdict == "tie" and 0.9 < float(low) < float(high) < 1.1
+
+
 def test_a_comparison_has_the_errors_as_a_share_of_the_whole_run(tmp_path):
     a, b = result(tmp_path / "a.json", errors=100), result(tmp_path / "b.json", errors=110)
     longer = json.loads(b.read_text())  # as many responses in its window, and as many again in a warm-up

@@ -17,9 +17,12 @@ typedef struct series {
     size_t used;
 } series_t;
 
+/* Seconds that have no rate: those behind the window, in which an open loop waits for its last responses. */
+#define NO_RATE (-1)
+
 /* A latency of zero is one of a second without a response, which has none. */
 static bool counts(double value, bool is_rate) {
-    return is_rate || value > 0;
+    return is_rate ? value >= 0 : value > 0;
 }
 
 /* Of latencies the mean is that of the logarithms; of rates it is the logarithm of the mean, because a second without a
@@ -111,8 +114,21 @@ static bool is_result(const char *text) {
            load_json_number(text, "results.errors.total", &number);
 }
 
+/* How much of a sample has to be within the window for a rate. */
+#define WITHIN_MIN 0.9
+
+static double rate_of(const char *sample, double seconds, double window_s) {
+    double at_s = 0, responses = 0;
+    (void)load_json_number(sample, "at_s", &at_s);
+    (void)load_json_number(sample, "answers", &responses);
+    bool is_within = window_s - (at_s - seconds) >= WITHIN_MIN * seconds;
+    return is_within ? responses / seconds : NO_RATE;
+}
+
 /* Of the whole seconds: a shorter rest at the end would count as much as they do. */
 static bool read_samples(result_t *result) {
+    double window_s = HUGE_VAL;
+    (void)load_json_number(result->text, "results.elapsed_s", &window_s);
     const char *samples = load_json_find(result->text, "samples"), *first = samples ? load_json_first(samples) : NULL;
     size_t count = 0;
     for (const char *at = first; at; at = load_json_next(at)) count++;
@@ -121,12 +137,11 @@ static bool read_samples(result_t *result) {
         if (!result->samples[i]) return false;
     }
     for (const char *at = first; at; at = load_json_next(at)) {
-        double seconds = 0, responses = 0, mean = 0, p50 = 0, p99 = 0;
-        (void)(load_json_number(at, "seconds", &seconds) && load_json_number(at, "answers", &responses) &&
-               load_json_number(at, "mean", &mean) && load_json_number(at, "p50", &p50) &&
-               load_json_number(at, "p99", &p99));
+        double seconds = 0, mean = 0, p50 = 0, p99 = 0;
+        (void)(load_json_number(at, "seconds", &seconds) && load_json_number(at, "mean", &mean) &&
+               load_json_number(at, "p50", &p50) && load_json_number(at, "p99", &p99));
         if (seconds < 0.5) continue;
-        result->samples[RATE][result->count] = responses / seconds;
+        result->samples[RATE][result->count] = rate_of(at, seconds, window_s);
         result->samples[MEAN][result->count] = mean;
         result->samples[P50][result->count] = p50;
         result->samples[P99][result->count++] = p99;
