@@ -97,3 +97,10 @@ def test_a_server_that_is_stopped_under_load_ends() -> None:
             Uvhttp(), Scenario("mixed", "", "soak", scheme="https"), made, cpus.server, cpus.generator
         )
     assert 0.1 < took < 30  # requests of 200 ms are under way
+
+
+def test_a_response_that_a_stopped_server_cuts_off_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UVHTTP_DRAIN_TIMEOUT", "0")  # so that the server ends at once
+    cpus = measure.share_cpus()
+    with workspace() as made, pytest.raises(BenchError, match=r"stopped under load: .*read"):
+        mixed_soak.drain_once(Uvhttp(), Scenario("mixed", "", "soak", scheme="https"), made, cpus.server, cpus.generator)

@@ -13,7 +13,7 @@ import struct
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,11 +90,19 @@ def load(part: Part, running: Running, seconds: float, cpus: Sequence[int]) -> d
     return result
 
 
+def errors_of(result: dict[str, Any], expected: Collection[str] = ()) -> dict[str, int]:
+    """By kind, of those that there were."""
+    return {
+        name: count
+        for name, count in result["results"]["errors"].items()
+        if count and name != "total" and name not in expected
+    }
+
+
 def slice_of(result: dict[str, Any], at: float) -> dict[str, Any]:
     """What is kept of one run of a generator."""
-    errors = {name: count for name, count in result["results"]["errors"].items() if count and name != "total"}
     latency = {name: result["latency"][name] / 1e6 for name in ("p50", "p99", "max")}
-    return {"at": round(at, 1), "requests": result["results"]["answers"], "errors": errors, **latency}
+    return {"at": round(at, 1), "requests": result["results"]["answers"], "errors": errors_of(result), **latency}
 
 
 # --- clients that break off ---
@@ -141,19 +149,26 @@ def drain_once(target: Uvhttp, scenario: Scenario, made: Workspace, cpus: Sequen
     with serve(target, scenario, made, cpus) as other:
         part = Part("stop", "http", "/sleep200/worker", 50, ("-c", "20"))
         command = [str(word) for word in pinned(load_cpus, load_command(part, other, DRAIN_LOAD_SECONDS))]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as generator:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as generator:
             try:
                 time.sleep(DRAIN_LOAD_SECONDS / 2)  # requests are under way
                 start = time.monotonic()
                 other.process.send_signal(signal.SIGTERM)
                 code = other.process.wait(60)
                 took = time.monotonic() - start
+                generator.send_signal(signal.SIGINT)  # what was due after the server had ended is nobody's fault
+                result, _ = generator.communicate(timeout=60)
             except subprocess.TimeoutExpired as error:
                 raise BenchError("a server that was stopped under load has not ended within 60 s") from error
             finally:
                 generator.kill()
         if code != 0:
             raise BenchError(f"a server that was stopped under load ended with {code}: {other.log_tail()}")
+        if not result:
+            raise BenchError(f"uvhttp-load ended with {generator.returncode} next to a server that was stopped under load")
+        lost = errors_of(json.loads(result), {"connect"})
+        if lost:
+            raise BenchError(f"a server was stopped under load: responses were cut off: {lost}")
         return took
 
 

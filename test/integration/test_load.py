@@ -157,6 +157,41 @@ def test_connections_churn_and_think(stub):
     assert run.seconds("mean") * 5 < run.elapsed_s - 4 * 0.04 + 0.001  # the pause is not the server's time
 
 
+@pytest.mark.parametrize("closes", ["client", "server"])
+def test_a_connection_thinks_before_it_is_replaced(stub, closes):
+    one = stub(OK if closes == "client" else OK.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n"))
+    ends = ["--requests-per-connection", 1] if closes == "client" else []
+    run = load("-n", 5, "-c", 1, "-t", 1, "--think", "40ms", *ends, one.url)
+    assert run.connections_opened >= 5
+    assert run.elapsed_s >= 4 * 0.04
+    assert run.seconds("mean") * 5 < run.elapsed_s - 4 * 0.04 + 0.001
+
+
+def test_a_slow_client_sends_its_whole_body_whenever_the_response_comes():
+    def talk(peer):
+        kept = b""
+        while True:
+            while b"\r\n\r\n" not in kept:
+                kept += (data := peer.recv(65536))
+                if not data:
+                    return
+            peer.sendall(OK)  # before the body
+            kept = kept.partition(b"\r\n\r\n")[2]
+            while len(kept) < 500:
+                kept += (data := peer.recv(65536))
+                if not data:
+                    return
+            if kept[:500] != b"x" * 500:
+                peer.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+                return
+            kept = kept[500:]
+
+    with Peer(talk) as peer:
+        run = load("-n", 4, "-c", 1, "-t", 1, "--send-rate", 5000, "-b", "x" * 500, f"http://{peer.address}/")
+        assert run.requests == 4 and run.connections_opened == 1
+        assert run.elapsed_s > 3 * 500 / 5000
+
+
 def test_slow_clients_send_and_take_so_many_bytes_a_second(target, tmp_path):
     run = load("-n", 1, "-c", 1, "-t", 1, "--receive-rate", 400000, "--expect-length", 102400, target.url("/large/100kb"))
     assert run.elapsed_s > 0.2
@@ -501,6 +536,7 @@ def test_a_wrong_websocket_echo_is_an_error_of_its_kind(kind, response):
 def test_what_is_no_websocket_ends_the_run(stub):
     run = load("-n", 5, "-c", 2, "-t", 1, stub(OK).url.replace("http", "ws"), code=1)
     assert run.errors["status"] == run.errors["total"] > 0
+    assert "200 for the handshake" in run.first_errors["status"]
     wrong = ACCEPTED.replace(b"s3pP", b"xxxx")
     run = load("-n", 5, "-c", 2, "-t", 1, stub(wrong).url.replace("http", "ws"), code=1)
     assert run.errors["protocol"] == run.errors["total"] > 0
@@ -571,6 +607,23 @@ def test_interrupted_it_reports_what_it_has(stub, number, tmp_path):
     assert 0 < run.elapsed_s < 60
     assert "Interrupted" in out and "Requests/sec" in out
     assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
+
+
+@pytest.mark.threads
+def test_interrupted_after_its_window_it_counts_what_was_due(stub):
+    one = stub([60, OK])
+    process = subprocess.Popen(
+        command("-R", 20, "-d", "500ms", "-c", 2, one.url), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    poll(lambda: len(one.requests) == 2)
+    time.sleep(1)  # the window is over, and the responses are still waited for
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 130, err
+    run = Outcome(130, out, err)
+    assert run.requests == run.count() == run.unanswered == 10
+    assert run.json["latency"]["timeouts_included"] == 10
+    assert run.seconds("min") > 0.4
 
 
 def test_a_result_that_cannot_be_written_is_an_error(target, tmp_path):

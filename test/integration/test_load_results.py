@@ -182,6 +182,13 @@ def test_a_server_that_is_too_slow_has_no_capacity_and_the_search_keeps_its_time
     assert time.monotonic() - start < 20
 
 
+def test_a_search_without_time_for_a_measurement_is_refused(stub):
+    one = stub(OK)
+    run = load("--capacity=1s", "--slo", "p99<5s", "-d", "500ms", "-w", "0s", one.url, code=2)
+    assert "--capacity" in run.err and "10.50s" in run.err  # a response may take twice the objective
+    assert run.out == "" and not one.requests
+
+
 def test_an_interrupted_search_reports_what_it_has(stub):
     def first_rate_is_met():
         one = stub(OK)
@@ -243,8 +250,43 @@ def test_a_comparison_says_tie_better_or_worse(tmp_path):
     assert compare(result(tmp_path / "b.json", errors=3), "--threshold", 5).returncode == 3
     noisy = compare(result(tmp_path / "b.json", rate=930, latency=1.06e6, spread=0.5), "--threshold", 5)
     assert noisy.returncode == 0 and noisy.stdout.count("tie\n") == 4
+    assert "not worse by more" not in noisy.stdout and "neither shown nor ruled out" in noisy.stdout
     few = compare(result(tmp_path / "b.json", rate=500, samples=3), "--threshold", 5)
     assert few.returncode == 4 and "too few samples" in few.stdout
+
+
+def test_seconds_without_a_response_count_in_a_comparison(tmp_path):
+    a, b = result(tmp_path / "a.json", samples=20), result(tmp_path / "b.json", rate=500, samples=20)
+    stalled = json.loads(b.read_text())
+    for i, sample in enumerate(stalled["samples"]):
+        sample.update({"answers": 0, "mean": 0, "p50": 0, "p99": 0} if i % 2 else {"answers": 1000})
+    b.write_text(json.dumps(stalled))
+    done = run_text_compare(a, b, "--threshold", 5)
+    assert done.returncode == 3, done.stdout
+    assert any(line.startswith("  Requests/sec") and line.endswith(" worse") for line in done.stdout.splitlines())
+
+
+def test_the_wait_behind_the_window_is_no_second_without_a_response(tmp_path):
+    """An open loop waits for its last responses, and takes samples meanwhile."""
+    a, b = result(tmp_path / "a.json"), result(tmp_path / "b.json")
+    waited = json.loads(b.read_text())
+    waited["results"]["elapsed_s"] = 10
+    for i in range(20):
+        waited["samples"].append({"at_s": 11 + i, "seconds": 1, "answers": 0, "mean": 0, "p50": 0, "p99": 0})
+    b.write_text(json.dumps(waited))
+    rate = next(line for line in run_text_compare(a, b).stdout.splitlines() if line.startswith("  Requests/sec"))
+    low, _, high, verdict = rate.split()[-4:]
+    assert verdict == "tie" and 0.9 < float(low) < float(high) < 1.1
+
+
+def test_a_comparison_has_the_errors_as_a_share_of_the_whole_run(tmp_path):
+    a, b = result(tmp_path / "a.json", errors=100), result(tmp_path / "b.json", errors=110)
+    longer = json.loads(b.read_text())  # as many responses in its window, and as many again in a warm-up
+    longer["results"]["answers_total"] = 20000
+    b.write_text(json.dumps(longer))
+    done = run_text_compare(a, b, "--threshold", 5)
+    assert "1.0000% and 0.5500% of the requests\n" in done.stdout
+    assert done.returncode == 0, done.stdout
 
 
 def run_text_compare(a, b, *options):
@@ -319,6 +361,9 @@ def test_what_is_no_regular_file_stays_what_it_is(target, tmp_path):
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["fifo", "file", "link", "x.hgrm"]
 
 
-def test_a_log_that_cannot_be_written_is_an_error(target, tmp_path):
-    done = run_text("-n", 10, "--hdr", tmp_path / "no" / "result.hgrm", target.url("/"))
-    assert done.returncode == 1 and "--hdr" in done.stderr and "cannot be written" in done.stderr
+@pytest.mark.parametrize("option, name", [("--hdr", "result.hgrm"), ("--json", "result.json")])
+def test_a_file_that_cannot_be_written_is_an_error_before_the_run(stub, tmp_path, option, name):
+    one = stub(OK)
+    done = run_text("-n", 10, option, tmp_path / "no" / name, one.url)
+    assert done.returncode == 1 and option in done.stderr and "cannot be written: No such file" in done.stderr
+    assert done.stdout == "" and not one.requests

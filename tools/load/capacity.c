@@ -91,10 +91,23 @@ static bool measure(finder_t *finder, double rate, uint64_t duration_ns, FILE *h
     return true;
 }
 
+/* How long a measurement takes at most. */
+static uint64_t time_of(const load_options_t *options, uint64_t window_ns) {
+    return window_ns + options->warmup_ns + options->drain_ns;
+}
+
 static bool has_time(const finder_t *finder, uint64_t window_ns) {
     const load_options_t *options = &finder->capacity->options;
-    uint64_t needed_ns = window_ns + options->warmup_ns + options->drain_ns;
-    return uvhttp__clock_ns() - finder->start_ns + needed_ns <= options->capacity_ns;
+    return uvhttp__clock_ns() - finder->start_ns + time_of(options, window_ns) <= options->capacity_ns;
+}
+
+static int too_short(const load_options_t *options, FILE *err) {
+    load_text_t given, needed;
+    fprintf(err,
+            "uvhttp-load: --capacity=%s: one measurement may take %s (-d, -w, --timeout); give it several times that\n",
+            load_write_time(given, (double)options->capacity_ns),
+            load_write_time(needed, (double)time_of(options, options->duration_ns)));
+    return LOAD_USAGE;
 }
 
 /* Returns whether a rate was confirmed. */
@@ -132,6 +145,7 @@ int load_find_capacity(load_capacity_t *capacity, load_measurement_t *last, load
     uint64_t enough_ns = 2 * load_slo_latency_max(&given->slo);
     if (enough_ns < SECOND_NS) enough_ns = SECOND_NS;
     if (capacity->options.drain_ns > enough_ns) capacity->options.drain_ns = enough_ns;
+    if (time_of(&capacity->options, given->duration_ns) > given->capacity_ns) return too_short(&capacity->options, err);
     plan->options = &capacity->options;
     while (goes_on) {
         capacity->out_of_time = !has_time(&finder, given->duration_ns);

@@ -17,19 +17,41 @@ typedef struct series {
     size_t used;
 } series_t;
 
-static series_t describe(const double *values, size_t count) {
-    series_t series = {.used = 0};
-    double sum = 0, squares = 0, products = 0, before = 0;
+/* Seconds that have no rate: those behind the window, in which an open loop waits for its last responses. */
+#define NO_RATE (-1)
+
+/* A latency of zero is one of a second without a response, which has none. */
+static bool counts(double value, bool is_rate) {
+    return is_rate ? value >= 0 : value > 0;
+}
+
+/* Of latencies the mean is that of the logarithms; of rates it is the logarithm of the mean, because a second without a
+ * response counts too. */
+static double mean_of(const double *values, size_t count, bool is_rate, size_t *used) {
+    double sum = 0;
+    *used = 0;
     for (size_t i = 0; i < count; i++) {
-        if (!(values[i] > 0)) continue;
-        sum += log(values[i]);
-        series.used++;
+        if (!counts(values[i], is_rate)) continue;
+        sum += is_rate ? values[i] : log(values[i]);
+        ++*used;
     }
+    double mean = *used > 0 ? sum / (double)*used : 0;
+    return is_rate ? log(mean) : mean;
+}
+
+static double distance_of(double value, double mean, bool is_rate) {
+    if (!is_rate) return log(value) - mean;
+    return value > 0 ? value / exp(mean) - 1 : -1; /* the slope of the logarithm at the mean */
+}
+
+static series_t describe(const double *values, size_t count, bool is_rate) {
+    series_t series = {.used = 0};
+    double squares = 0, products = 0, before = 0;
+    series.mean = mean_of(values, count, is_rate, &series.used);
     if (series.used < 2) return series;
-    series.mean = sum / (double)series.used;
     for (size_t i = 0; i < count; i++) {
-        if (!(values[i] > 0)) continue;
-        double distance = log(values[i]) - series.mean;
+        if (!counts(values[i], is_rate)) continue;
+        double distance = distance_of(values[i], series.mean, is_rate);
         squares += distance * distance;
         products += distance * before;
         before = distance;
@@ -50,17 +72,24 @@ static double student(double degrees) {
            (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * degrees * degrees * degrees);
 }
 
-load_ratio_t load_ratio_of(const double *a, size_t a_count, const double *b, size_t b_count) {
-    series_t first = describe(a, a_count), second = describe(b, b_count);
-    load_ratio_t ratio = {.ratio = exp(second.mean - first.mean)};
-    if (first.used < LOAD_COMPARED_SAMPLES_MIN || second.used < LOAD_COMPARED_SAMPLES_MIN) return ratio;
-    double x = first.variance / first.count, y = second.variance / second.count, error = sqrt(x + y);
-    double degrees = x + y > 0 ? (x + y) * (x + y) / (x * x / (first.count - 1) + y * y / (second.count - 1)) : 1e9;
+static load_ratio_t ratio_of(series_t a, series_t b) {
+    load_ratio_t ratio = {.ratio = exp(b.mean - a.mean)};
+    if (a.used < LOAD_COMPARED_SAMPLES_MIN || b.used < LOAD_COMPARED_SAMPLES_MIN || isnan(ratio.ratio)) return ratio;
+    double x = a.variance / a.count, y = b.variance / b.count, error = sqrt(x + y);
+    double degrees = x + y > 0 ? (x + y) * (x + y) / (x * x / (a.count - 1) + y * y / (b.count - 1)) : 1e9;
     double reach = error > 0 ? student(degrees < 1 ? 1 : degrees) * error : 0;
     ratio.low = ratio.ratio * exp(-reach);
     ratio.high = ratio.ratio * exp(reach);
     ratio.has_interval = true;
     return ratio;
+}
+
+load_ratio_t load_ratio_of(const double *a, size_t a_count, const double *b, size_t b_count) {
+    return ratio_of(describe(a, a_count, false), describe(b, b_count, false));
+}
+
+load_ratio_t load_rate_ratio_of(const double *a, size_t a_count, const double *b, size_t b_count) {
+    return ratio_of(describe(a, a_count, true), describe(b, b_count, true));
 }
 
 /* --- results --- */
@@ -85,8 +114,21 @@ static bool is_result(const char *text) {
            load_json_number(text, "results.errors.total", &number);
 }
 
+/* How much of a sample has to be within the window for a rate. */
+#define WITHIN_MIN 0.9
+
+static double rate_of(const char *sample, double seconds, double window_s) {
+    double at_s = 0, responses = 0;
+    (void)load_json_number(sample, "at_s", &at_s);
+    (void)load_json_number(sample, "answers", &responses);
+    bool is_within = window_s - (at_s - seconds) >= WITHIN_MIN * seconds;
+    return is_within ? responses / seconds : NO_RATE;
+}
+
 /* Of the whole seconds: a shorter rest at the end would count as much as they do. */
 static bool read_samples(result_t *result) {
+    double window_s = HUGE_VAL;
+    (void)load_json_number(result->text, "results.elapsed_s", &window_s);
     const char *samples = load_json_find(result->text, "samples"), *first = samples ? load_json_first(samples) : NULL;
     size_t count = 0;
     for (const char *at = first; at; at = load_json_next(at)) count++;
@@ -95,12 +137,11 @@ static bool read_samples(result_t *result) {
         if (!result->samples[i]) return false;
     }
     for (const char *at = first; at; at = load_json_next(at)) {
-        double seconds = 0, responses = 0, mean = 0, p50 = 0, p99 = 0;
-        (void)(load_json_number(at, "seconds", &seconds) && load_json_number(at, "answers", &responses) &&
-               load_json_number(at, "mean", &mean) && load_json_number(at, "p50", &p50) &&
-               load_json_number(at, "p99", &p99));
+        double seconds = 0, mean = 0, p50 = 0, p99 = 0;
+        (void)(load_json_number(at, "seconds", &seconds) && load_json_number(at, "mean", &mean) &&
+               load_json_number(at, "p50", &p50) && load_json_number(at, "p99", &p99));
         if (seconds < 0.5) continue;
-        result->samples[RATE][result->count] = responses / seconds;
+        result->samples[RATE][result->count] = rate_of(at, seconds, window_s);
         result->samples[MEAN][result->count] = mean;
         result->samples[P50][result->count] = p50;
         result->samples[P99][result->count++] = p99;
@@ -112,7 +153,9 @@ static void read_errors(result_t *result) {
     static const char *const responded[] = {"results.errors.status", "results.errors.body"};
     double tried = 0, number;
     (void)load_json_number(result->text, "results.errors.total", &result->errors);
-    (void)load_json_number(result->text, "results.answers", &tried);
+    /* The errors are those of the whole run, whose responses older results do not have. */
+    if (!load_json_number(result->text, "results.answers_total", &tried))
+        (void)load_json_number(result->text, "results.answers", &tried);
     tried += result->errors;
     for (size_t i = 0; i < sizeof responded / sizeof *responded; i++)
         if (load_json_number(result->text, responded[i], &number)) tried -= number;
@@ -151,6 +194,7 @@ typedef struct comparison {
     const result_t *a, *b;
     double threshold; /* negative: none */
     bool worse, undecided;
+    bool open; /* an interval holds what is worse by more than the threshold, and what is not */
     FILE *out;
 } comparison_t;
 
@@ -160,6 +204,8 @@ static const char *judge(comparison_t *comparison, const load_ratio_t *ratio, bo
         comparison->undecided = true;
         return "too few samples";
     }
+    double worst = more_is_better ? 1 - ratio->low : ratio->high - 1;
+    if (worst > comparison->threshold) comparison->open = true;
     if (ratio->low <= 1 && ratio->high >= 1) return "tie";
     bool better = (ratio->ratio > 1) == more_is_better;
     double by = more_is_better ? 1 - ratio->ratio : ratio->ratio - 1;
@@ -182,8 +228,8 @@ static void print_row(comparison_t *comparison, const char *name, const char *fi
         fputc('\n', comparison->out);
         return;
     }
-    load_ratio_t ratio = load_ratio_of(comparison->a->samples[series], comparison->a->count,
-                                       comparison->b->samples[series], comparison->b->count);
+    load_ratio_t ratio = (series == RATE ? load_rate_ratio_of : load_ratio_of)(
+        comparison->a->samples[series], comparison->a->count, comparison->b->samples[series], comparison->b->count);
     const char *verdict = judge(comparison, &ratio, series == RATE);
     if (ratio.has_interval)
         fprintf(comparison->out, "  %.3f .. %.3f  %s\n", ratio.low, ratio.high, verdict);
@@ -234,7 +280,10 @@ static int compare(comparison_t *comparison) {
         return LOAD_MISSED;
     }
     if (comparison->undecided) return LOAD_UNSTABLE;
-    fprintf(comparison->out, "B is not worse by more than %g %%.\n", comparison->threshold * 100);
+    fprintf(comparison->out,
+            comparison->open ? "That B is worse by more than %g %% is neither shown nor ruled out: longer runs (-d)?\n"
+                             : "B is not worse by more than %g %%.\n",
+            comparison->threshold * 100);
     return LOAD_OK;
 }
 

@@ -17,6 +17,8 @@ typedef struct load_ratio {
 /* The logarithms are compared by Welch's test, and correlated samples count for less. Values that are not positive are
  * left out. */
 load_ratio_t load_ratio_of(const double *a, size_t a_count, const double *b, size_t b_count);
+/* The same for the means of rates, in which a zero counts. */
+load_ratio_t load_rate_ratio_of(const double *a, size_t a_count, const double *b, size_t b_count);
 
 /* Prints the comparison. Returns LOAD_OK, LOAD_MISSED (with a threshold: b is worse), LOAD_UNSTABLE (with a threshold:
  * too few samples) or LOAD_USAGE after a line on `err`. */

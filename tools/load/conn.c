@@ -86,7 +86,7 @@ static void slow_send(load_conn_t *conn) {
     (void)uvhttp__stream_send_iteration(&conn->stream, conn->slow_out, (size_t)piece);
     conn->slow_out += piece;
     conn->slow_left -= piece;
-    set_timer(conn, thread->options->timeout_ns);
+    if (conn->in_flight > 0) set_timer(conn, thread->options->timeout_ns);
     if (conn->slow_left > 0) uvhttp__timer_set(&thread->loop->wheel, &conn->tick, thread->loop->now_ms + pause_ms);
 }
 
@@ -126,6 +126,7 @@ static uint64_t capacity(const load_conn_t *conn) {
     const load_thread_t *thread = conn->thread;
     const load_protocol_t *protocol = thread->plan->protocol;
     if (conn->state != LOAD_CONN_ONLINE) return 0;
+    if (conn->slow_left > 0) return 0; /* the response came before the request had ended */
     uint64_t most = thread->options->pipeline, limit = thread->options->requests_per_connection;
     if (protocol->space && protocol->space(conn) < most) most = protocol->space(conn);
     uint64_t n = most > conn->in_flight ? most - conn->in_flight : 0;
@@ -135,7 +136,7 @@ static uint64_t capacity(const load_conn_t *conn) {
 /* Closed loop: how many it sends now. */
 static uint32_t space(const load_conn_t *conn) {
     const load_thread_t *thread = conn->thread;
-    if (thread->phase != LOAD_RUNNING || conn->thinking) return 0;
+    if (thread->phase != LOAD_RUNNING || now_ns(conn) < conn->think_until_ns) return 0;
     uint64_t n = capacity(conn);
     return (uint32_t)(n < thread->quota ? n : thread->quota);
 }
@@ -151,7 +152,10 @@ void load_conn_begin(load_conn_t *conn) {
         return;
     }
     uint32_t n = space(conn);
-    if (n > 0) thread->plan->protocol->send(conn, n, 0);
+    if (n > 0)
+        thread->plan->protocol->send(conn, n, 0);
+    else if (conn->state == LOAD_CONN_ONLINE && conn->in_flight == 0 && now_ns(conn) < conn->think_until_ns)
+        set_timer(conn, conn->think_until_ns - now_ns(conn));
 }
 
 void load_conn_send_due(load_conn_t *conn, uint64_t due_ns) {
@@ -249,8 +253,7 @@ void load_conn_take_flight(load_conn_t *conn, load_flight_t *flight) {
     if (conn->in_flight > 0) {
         if (!thread->plan->protocol->expire) set_timer(conn, thread->options->timeout_ns);
     } else if (thread->options->think_ns > 0) {
-        conn->thinking = true;
-        set_timer(conn, thread->options->think_ns);
+        conn->think_until_ns = now_ns(conn) + thread->options->think_ns;
     }
     load_thread_responded(thread, 1);
 }
@@ -370,7 +373,7 @@ void load_conn_open(load_conn_t *conn) {
     load_thread_t *thread = conn->thread;
     conn->numbers_before += conn->next_number;
     conn->next_number = conn->sent = conn->responded = 0;
-    conn->thinking = conn->pause = conn->reading = false;
+    conn->pause = conn->reading = false;
     conn->allowance = 0;
     if (thread->options->receive_rate > 0) conn->allowance = 1;
     conn->connect_ns = uvhttp__clock_ns();
@@ -421,8 +424,7 @@ static void on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user)
         set_timer(conn, time_left(conn));
     } else if (conn->state == LOAD_CONN_ONLINE && conn->in_flight > 0) {
         expire(conn);
-    } else if (conn->thinking) {
-        conn->thinking = false;
+    } else if (conn->state == LOAD_CONN_ONLINE) { /* it has thought */
         load_conn_begin(conn);
     }
 }
@@ -431,7 +433,10 @@ static void on_tick(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) 
     (void)wheel, (void)user;
     load_conn_t *conn = UVHTTP__CONTAINER_OF(timer, load_conn_t, tick);
     if (conn->state != LOAD_CONN_ONLINE && conn->state != LOAD_CONN_SHAKING) return;
-    if (conn->slow_left > 0) slow_send(conn);
+    if (conn->slow_left > 0) {
+        slow_send(conn);
+        if (conn->slow_left == 0 && conn->in_flight == 0) load_conn_begin(conn);
+    }
     if (conn->thread->options->receive_rate > 0) {
         uint64_t piece = conn->thread->options->receive_rate * TICK_MS / 1000;
         conn->allowance = piece ? piece : 1;

@@ -36,25 +36,54 @@ static void write_hdr_log(const outcome_t *outcome, FILE *out) {
     fwrite(outcome->log->text, 1, outcome->log->size, out);
 }
 
-/* Whole or not at all: written next to it and then put in its place. A pipe, a device or a link stays what it is: it is
- * written to. */
+typedef struct output {
+    const char *option, *path;
+    bool in_place; /* a pipe, a device or a link stays what it is: it is written to */
+    char draft[4096];
+} output_t;
+
+static bool cannot_write(const output_t *output, int error) {
+    fprintf(stderr, "uvhttp-load: --%s %s: cannot be written: %s\n", output->option, output->path,
+            strerrordesc_np(error));
+    return false;
+}
+
+/* Whole or not at all: written next to it and then put in its place. */
+static bool name_draft(output_t *output, const char *option, const char *path) {
+    struct stat info;
+    *output = (output_t){.option = option, .path = path};
+    output->in_place = lstat(path, &info) == 0 && !S_ISREG(info.st_mode);
+    int size = output->in_place ? snprintf(output->draft, sizeof output->draft, "%s", path)
+                                : snprintf(output->draft, sizeof output->draft, "%s.%ld", path, (long)getpid());
+    return size < (int)sizeof output->draft || cannot_write(output, ENAMETOOLONG);
+}
+
 static bool write_file(const outcome_t *outcome, const char *option, const char *path,
                        void (*write)(const outcome_t *, FILE *)) {
-    char draft[4096];
-    struct stat info;
+    output_t output;
     if (!path) return true;
-    bool in_place = lstat(path, &info) == 0 && !S_ISREG(info.st_mode);
-    int size = in_place ? snprintf(draft, sizeof draft, "%s", path)
-                        : snprintf(draft, sizeof draft, "%s.%ld", path, (long)getpid());
-    FILE *out = size < (int)sizeof draft ? fopen(draft, "w") : NULL;
-    if (out) {
-        write(outcome, out);
-        bool ok = !ferror(out);
-        if (fclose(out) == 0 && ok && (in_place || rename(draft, path) == 0)) return true;
-        if (!in_place) unlink(draft);
-    }
-    fprintf(stderr, "uvhttp-load: --%s %s: cannot be written: %s\n", option, path, strerrordesc_np(errno));
-    return false;
+    if (!name_draft(&output, option, path)) return false;
+    FILE *out = fopen(output.draft, "w");
+    if (!out) return cannot_write(&output, errno);
+    write(outcome, out);
+    bool ok = !ferror(out);
+    if (fclose(out) == 0 && ok && (output.in_place || rename(output.draft, path) == 0)) return true;
+    int error = errno;
+    if (!output.in_place) unlink(output.draft);
+    return cannot_write(&output, error);
+}
+
+/* Before the run, which may be long: whether its result can be written. */
+static bool can_write(const char *option, const char *path) {
+    output_t output;
+    if (!path) return true;
+    if (!name_draft(&output, option, path)) return false;
+    if (output.in_place) return true;
+    FILE *out = fopen(output.draft, "w");
+    if (!out) return cannot_write(&output, errno);
+    fclose(out);
+    unlink(output.draft);
+    return true;
 }
 
 static bool prints_json(const load_options_t *options) {
@@ -75,6 +104,11 @@ static bool report(const outcome_t *outcome) {
     if (!ok || (fflush(stdout) == 0 && !ferror(stdout))) return ok;
     fprintf(stderr, "uvhttp-load: standard output: %s\n", strerrordesc_np(errno));
     return false;
+}
+
+static bool can_report(const load_options_t *options) {
+    return (prints_json(options) || can_write("json", options->json_path)) && can_write("hdr", options->hgrm_path) &&
+           can_write("hdr", options->hdr_log_path);
 }
 
 /* After the report: the exit code, with a line that says why if it is not 0. */
@@ -152,6 +186,7 @@ int main(int argc, char **argv) {
     load_plan_t plan;
     code = load_plan_init(&plan, &options, stderr);
     if (code == 0 && options.secure && !(plan.tls = load_tls_context_new(&options, stderr))) code = LOAD_USAGE;
+    if (code == 0 && !can_report(&options)) code = LOAD_ERROR;
     if (code == 0) code = load_plan_find_target(&plan, stderr);
     if (code == 0) code = run_logged(&plan);
     if (plan.tls) load_tls_context_free(plan.tls);

@@ -465,6 +465,8 @@ static bool check_loop(parser_t *parser) {
     if (parser->arrivals_given && !options->is_open) return refuse(parser, "--arrivals without --rate or --stages");
     if (options->is_open && options->think_ns > 0)
         return refuse(parser, "--think with --rate: the rate says when a request is due");
+    if (options->think_ns > 0 && options->pipeline > 1)
+        return refuse(parser, "--think with --pipeline or --streams: a connection pauses when nothing is in flight");
     if (options->requests > 0 && options->warmup_ns > 0)
         return refuse(parser, "--warmup with --requests: all of them are counted");
     return true;
@@ -486,6 +488,8 @@ static bool check(parser_t *parser) {
         if (options->body || has_headers || options->urls_path || options->method || parser->status_given)
             return refuse(parser, "tcp:// and ws:// send messages: --payload-size is what can be chosen");
         if (slow) return refuse(parser, "a slow client is one of http://");
+        if (options->expects_hash || options->expects_length)
+            return refuse(parser, "--expect-length, -xxh64 or -body are for http://; tcp:// and ws:// always compare");
     } else if (parser->payload_given && !options->echo) {
         return refuse(parser, "--payload-size is for tcp://, ws:// and --echo; -b or -B give a body");
     }

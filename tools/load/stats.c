@@ -83,7 +83,7 @@ uint64_t load_stats_errors(const load_stats_t *stats) {
 double load_stats_error_share(const load_stats_t *stats) {
     uint64_t errors = load_stats_errors(stats);
     uint64_t responded = stats->errors[LOAD_ERROR_status] + stats->errors[LOAD_ERROR_body]; /* these are in responses */
-    uint64_t tried = stats->responses + errors - responded;
+    uint64_t tried = stats->responses_total + errors - responded;
     return errors == 0 ? 0 : tried > errors ? (double)errors / (double)tried : 1;
 }
 
@@ -97,6 +97,8 @@ void load_stats_error(load_stats_t *stats, load_error_t kind, uint64_t n, const 
     va_start(arguments, format);
     vsnprintf(stats->examples[kind], LOAD_EXAMPLE_SIZE, format, arguments);
     va_end(arguments);
+    for (char *c = stats->examples[kind]; *c; c++) /* some come from the server, and go to a terminal */
+        if (*c < ' ' || *c > '~') *c = '?';
 }
 
 static uint64_t ns_of(struct timeval time) {

@@ -71,7 +71,7 @@ void load_stats_deinit(load_stats_t *stats);
 /* `from` has stopped counting. The window becomes the one that spans both. Both have the same stages, or `to` none. */
 void load_stats_merge(load_stats_t *to, const load_stats_t *from);
 uint64_t load_stats_errors(const load_stats_t *stats);
-/* Errors by everything that was tried: responses, and requests and connections that failed. 0 to 1. */
+/* Errors by everything that was tried in the whole run: responses, and requests and connections that failed. 0 to 1. */
 double load_stats_error_share(const load_stats_t *stats);
 
 /* Counts n errors and keeps the words if they are the first of their kind. */

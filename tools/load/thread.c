@@ -106,15 +106,17 @@ static uint64_t count_missing(load_thread_t *thread) {
     return missing;
 }
 
-static void stop(load_thread_t *thread) {
-    if (thread->phase == LOAD_STOPPING) return;
-    if (thread->phase == LOAD_RUNNING) count_missing(thread);
+/* Returns how many requests have no response. */
+static uint64_t stop(load_thread_t *thread) {
+    if (thread->phase == LOAD_STOPPING) return 0;
+    uint64_t missing = thread->phase == LOAD_CONNECTING ? 0 : count_missing(thread);
     thread->phase = LOAD_STOPPING;
     end_window(thread, uvhttp__clock_ns());
     uvhttp__timer_stop(&thread->loop->wheel, &thread->timer);
     uvhttp__timer_stop(&thread->loop->wheel, &thread->sample);
     for (uint32_t i = 0; i < thread->conn_count; i++) load_conn_stop(&thread->conns[i]);
     stop_if_closed(thread);
+    return missing;
 }
 
 void load_thread_responded(load_thread_t *thread, uint64_t n) {
@@ -132,11 +134,10 @@ void load_thread_connected(load_thread_t *thread, bool well) {
 
 /* Open loop, draining: what was never sent, because no connection was free, or has no response, has failed. */
 static void give_up(load_thread_t *thread) {
-    uint64_t missing = count_missing(thread);
+    uint64_t missing = stop(thread);
     if (missing > 0)
         load_stats_error(&thread->stats, LOAD_ERROR_timeout, missing,
                          "never responded to: the rate is more than there is");
-    stop(thread);
 }
 
 static void drain_if_done(load_thread_t *thread) {

@@ -60,7 +60,8 @@ struct load_conn {
     uint32_t in_flight;
     bool unstamped; /* some were sent in this iteration: it is in worker->sent */
     bool tried;     /* the first attempt to connect has ended */
-    bool thinking, pause;
+    bool pause;
+    uint64_t think_until_ns;  /* no request before, on this connection or the one that replaces it */
     uint64_t sent, responded; /* on this connection */
     uint64_t numbers_before;  /* on the ones that it replaced */
     uint64_t connect_ns;

@@ -12,10 +12,14 @@ static const char *set_authority(load_options_t *options, const char *text, size
     if (host[0] == '[') {
         const char *bracket = strchr(host, ']');
         if (!bracket) return "the bracket of the address is not closed";
-        if (bracket[1] == ':') port = bracket + 2;
+        if (bracket[1] == ':')
+            port = bracket + 2;
+        else if (bracket[1] != '\0')
+            return "expected a port behind the bracket";
         host++;
         end = bracket;
     } else if ((port = strrchr(host, ':'))) {
+        if (strchr(host, ':') != port) return "expected an IPv6 address in brackets, as in [::1]:8080";
         end = port++;
     }
     if (!port) port = default_port;

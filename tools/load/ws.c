@@ -19,10 +19,12 @@ static size_t receive_handshake(load_conn_t *conn, const char *data, size_t size
     int code = uvhttp__http1_response_feed(&conn->response, data, size, &consumed, &body);
     if (code == UVHTTP_E_AGAIN && !uvhttp__http1_response_has_head(&conn->response)) return consumed;
     const uvhttp__http1_response_head_t *head = &conn->response.head;
+    char why[LOAD_EXAMPLE_SIZE];
+    snprintf(why, sizeof why, "%d for the handshake, not 101", head->status);
     if (code != 0 && code != UVHTTP_E_AGAIN)
         load_conn_fail(conn, LOAD_ERROR_protocol, true, uvhttp_error_message(code));
     else if (head->status != 101)
-        load_conn_fail(conn, LOAD_ERROR_status, true, "the response to the handshake was not 101");
+        load_conn_fail(conn, LOAD_ERROR_status, true, why);
     else if (memcmp(head->accept, LOAD_WS_ACCEPT, sizeof head->accept) != 0)
         load_conn_fail(conn, LOAD_ERROR_protocol, true,
                        "the response to the handshake had a wrong Sec-WebSocket-Accept");

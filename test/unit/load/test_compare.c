@@ -58,6 +58,25 @@ static void test_few_samples_have_no_interval(void **state) {
     assert_true(same.low <= 1 && same.high >= 1);
 }
 
+/* Half of the seconds without a response are half of the rate, however steady the other half is. */
+static void test_seconds_without_a_response_lower_the_rate(void **state) {
+    (void)state;
+    double a[COUNT], b[COUNT], none[COUNT] = {0};
+    fill(a, 1000, 0.05, 1);
+    fill(b, 1000, 0.05, 2);
+    for (unsigned i = 0; i < COUNT; i += 2) b[i] = 0;
+    load_ratio_t stalls = load_rate_ratio_of(a, COUNT, b, COUNT);
+    assert_true(stalls.has_interval && stalls.ratio > 0.45 && stalls.ratio < 0.55 && stalls.high < 1);
+    load_ratio_t silent = load_rate_ratio_of(a, COUNT, none, COUNT);
+    assert_true(silent.has_interval && silent.ratio <= 0 && silent.high <= 0);
+    assert_true(load_rate_ratio_of(none, COUNT, a, COUNT).low > 1);
+    assert_false(load_rate_ratio_of(none, COUNT, none, COUNT).has_interval);
+    fill(b, 900, 0.05, 3);
+    load_ratio_t lower = load_rate_ratio_of(a, COUNT, b, COUNT);
+    assert_true(lower.low < lower.ratio && lower.ratio < lower.high && lower.high < 1);
+    assert_true(lower.ratio > 0.87 && lower.ratio < 0.93);
+}
+
 static void test_values_are_found_by_their_path(void **state) {
     (void)state;
     static const char text[] =
@@ -93,5 +112,6 @@ static void test_malformed_json_is_refused(void **state) {
 int main(void) {
     return RUN_TESTS(test_equal_series_tie_and_different_ones_do_not,
                      test_samples_that_follow_each_other_count_for_less, test_few_samples_have_no_interval,
-                     test_values_are_found_by_their_path, test_malformed_json_is_refused);
+                     test_seconds_without_a_response_lower_the_rate, test_values_are_found_by_their_path,
+                     test_malformed_json_is_refused);
 }

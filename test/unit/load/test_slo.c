@@ -14,7 +14,7 @@ static load_stats_t stats;
 static void set_stats(void) {
     load_stats_init(&stats);
     for (uint64_t i = 1; i <= 100; i++) uvhttp__histogram_record(&stats.latency, i * MS);
-    stats.requests = stats.responses = 100;
+    stats.requests = stats.responses = stats.responses_total = 100;
 }
 
 static bool met(const char *text) {
@@ -46,6 +46,26 @@ static void test_errors_are_a_number_or_a_share_of_what_was_tried(void **state) 
     load_stats_error(&stats, LOAD_ERROR_timeout, 100, "beyond the 100 responses");
     assert_true(met("errors<51%"));
     assert_false(met("errors<50%"));
+}
+
+/* Errors count from the first connection on, and so do the responses that they are a share of. */
+static void test_errors_of_the_warm_up_are_a_share_of_its_responses_too(void **state) {
+    (void)state;
+    set_stats();
+    stats.responses_total = 1000; /* 900 of them before the window */
+    load_stats_error(&stats, LOAD_ERROR_status, 100, "a tenth, before the window and in it");
+    assert_true(met("errors<10.1%"));
+    assert_false(met("errors<10%"));
+}
+
+/* GOAWAY brings words of the server, which the text shows. */
+static void test_the_words_of_a_server_do_not_control_the_terminal(void **state) {
+    (void)state;
+    load_stats_init(&stats);
+    load_stats_error(&stats, LOAD_ERROR_reset, 1, "GOAWAY: %s",
+                     "\033[2Jno\nmore\x9b"
+                     "1m");
+    assert_string_equal(stats.examples[LOAD_ERROR_reset], "GOAWAY: ?[2Jno?more?1m");
 }
 
 static void test_nothing_is_met_without_a_response(void **state) {
@@ -87,6 +107,7 @@ static void test_what_bounds_what_is_known(void **state) {
 
 int main(void) {
     return RUN_TESTS(test_each_metric_is_judged_in_its_unit, test_errors_are_a_number_or_a_share_of_what_was_tried,
-                     test_nothing_is_met_without_a_response, test_what_is_no_objective_is_refused,
-                     test_what_bounds_what_is_known);
+                     test_errors_of_the_warm_up_are_a_share_of_its_responses_too,
+                     test_the_words_of_a_server_do_not_control_the_terminal, test_nothing_is_met_without_a_response,
+                     test_what_is_no_objective_is_refused, test_what_bounds_what_is_known);
 }
