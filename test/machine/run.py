@@ -28,7 +28,7 @@ from apt_suite import AptSuite  # noqa: E402
 
 WORK = ROOT / "build" / "kernel"
 META_PACKAGE = "linux-image-cloud-amd64"  # small: drivers of virtual machines alone
-TOOLS = ("cat", "curl", "mkfifo", "modprobe", "openssl", "prlimit", "rm", "sh", "sleep", "taskset", "true")
+TOOLS = ("cat", "curl", "mkfifo", "modprobe", "mv", "openssl", "prlimit", "rm", "sh", "sleep", "taskset", "true")
 MODULES = ("kernel/drivers/virtio", "kernel/drivers/block", "kernel/net/tls", "kernel/crypto", "kernel/lib/crypto", "kernel/lib/libcrc32c.ko",
            "kernel/arch/x86/crypto")  # fmt: skip
 ACCOUNTS = {"passwd": "root:x:0:0::/tmp:/sbin/sh\nnobody:x:65534:65534::/tmp:/sbin/sh\n", "group": "root:x:0:\nnogroup:x:65534:\n",
