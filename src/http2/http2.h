@@ -170,7 +170,7 @@ typedef struct uvhttp__http2_buffer {
 } uvhttp__http2_buffer_t;
 
 /* All fields but `user` and `orphan_count` are the core's. Upper layers may read phase, stream_count, last_stream_id,
- * memory, settings_acked, goaway_received, peer_header_table_size and the windows. */
+ * memory, settings_acked, goaway_received, peer_header_table_size, peer_header_table_lowest and the windows. */
 typedef struct uvhttp__http2 {
     const uvhttp__http2_limits_t *limits;
     uvhttp__http2_counters_t *counters;
@@ -216,7 +216,7 @@ typedef struct uvhttp__http2 {
     uint32_t credit_stream_id; /* the stream whose credit goes back when the iteration ends; 0: none */
     uint32_t peer_window;      /* SETTINGS_INITIAL_WINDOW_SIZE of the peer, and so on: */
     uint32_t peer_frame_size;
-    uint32_t peer_header_table_size;
+    uint32_t peer_header_table_size, peer_header_table_lowest; /* the latter: in the last SETTINGS frame */
 
     /* schedule.c */
     uvhttp__http2_stream_t *ready[16]; /* last of each ring, by priority */
@@ -268,7 +268,8 @@ typedef enum uvhttp__http2_event_type {
     /* data: a header block of a stream that was refused or reset. The decoder has to see it; nothing else comes of it.
      * stream: NULL. */
     UVHTTP__HTTP2_EVENT_DISCARD,
-    /* SETTINGS of the peer hold: the encoder looks at http2->peer_header_table_size. */
+    /* SETTINGS of the peer hold: the encoder has http2->peer_header_table_lowest as its limit for a moment, then
+     * peer_header_table_size (RFC 7541 section 4.2). */
     UVHTTP__HTTP2_EVENT_SETTINGS,
     /* The peer has acknowledged ours: the decoder's limit is limits->header_table_size, not 4096 any more. */
     UVHTTP__HTTP2_EVENT_SETTINGS_ACKED,

@@ -103,9 +103,10 @@ static inline void take_counters(const uvhttp__http2_connection_t *connection) {
 
 /* --- the end --- */
 
-/* What is queued leaves, then FIN. */
+/* GOAWAY, if it was not sent, says which streams were served. What is queued leaves, then FIN. */
 static void finish(uvhttp__http2_connection_t *connection) {
     if (connection->ended) return;
+    uvhttp__http2_shutdown_now(&connection->core);
     uvhttp__http2_wire_flush(connection);
     connection->ended = true;
     uvhttp__conn_finish(connection->conn);

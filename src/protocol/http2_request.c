@@ -327,6 +327,7 @@ static NOINLINE int on_other(uvhttp__http2_connection_t *connection, const uvhtt
         case UVHTTP__HTTP2_EVENT_RESET: return on_reset(connection, event);
         case UVHTTP__HTTP2_EVENT_DISCARD: return skip_block(connection, event->data);
         case UVHTTP__HTTP2_EVENT_SETTINGS:
+            uvhttp__hpack_encoder_set_limit(&connection->encoder, connection->core.peer_header_table_lowest);
             uvhttp__hpack_encoder_set_limit(&connection->encoder, connection->core.peer_header_table_size);
             break;
         case UVHTTP__HTTP2_EVENT_SETTINGS_ACKED:

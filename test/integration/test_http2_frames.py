@@ -291,3 +291,43 @@ def test_reading_continues_while_another_client_reads_nothing(serve):
             greedy.request(number, path="/static?size=1000000")
         for number in range(1, 41, 2):
             lives(other, number)
+
+
+# --- header tables of the client ---
+
+
+def sizes(*values):
+    return b"".join(b"\x00\x01" + value.to_bytes(4, "big") for value in values)
+
+
+def settings_of(*values):
+    payload = sizes(*values)
+    return len(payload).to_bytes(3, "big") + b"\x04\x00\x00\x00\x00\x00" + payload
+
+
+@pytest.mark.parametrize(
+    "values, updates",
+    [([0, 4096], b"\x20\x3f\xe1\x1f"), ([100, 0, 200], b"\x20\x3f\xa9\x01"), ([200, 100], b"\x3f\x45"), ([4096, 65536], b"")],
+)
+def test_the_smallest_table_of_one_settings_frame_is_signalled(raw, values, updates):
+    """RFC 7541 section 4.2: both the smallest and the last size that hold since the block before."""
+    raw.request(1)
+    assert raw.status(1) == 200
+    raw.send(settings_of(*values))
+    raw.request(3)
+    block = raw.until(frames.HeadersFrame, 3).data
+    assert block.startswith(updates) and (block[len(updates)] & 0xE0) != 0x20, block
+    assert dict(raw.decoder.decode(block))[":status"] == "200"
+
+
+# --- the end ---
+
+
+@pytest.mark.parametrize("served", [0, 1])
+def test_a_client_that_says_goaway_receives_one(raw, served):
+    """RFC 9113 section 6.8: it names what was served."""
+    if served:
+        raw.request(1)
+        assert raw.status(1) == 200
+    raw.send(frames.GoAwayFrame(0, last_stream_id=0, error_code=NO_ERROR))
+    assert raw.expect_goaway(NO_ERROR).last_stream_id == served
