@@ -11,11 +11,15 @@ static void set_history(uvhttp__http2_t *http2, uint32_t id, uvhttp__http2_histo
     *word = (*word & ~((uint64_t)3 << at % 64)) | (uint64_t)how << at % 64;
 }
 
-/* Of a word the streams are forgotten before the first of the new ones that it is used for. */
+/* Of a word the streams are forgotten before the first of the new ones that it is used for: its bits are theirs. */
+static bool is_forgotten(const uvhttp__http2_t *http2, uint32_t id) {
+    return (http2->last_stream_id - id) / 2 >= UVHTTP__HTTP2_HISTORY - PER_WORD;
+}
+
 uvhttp__http2_history_t uvhttp__http2_history(const uvhttp__http2_t *http2, uint32_t id) {
     unsigned at = (id >> 1) % UVHTTP__HTTP2_HISTORY * 2;
-    bool forgotten = (http2->last_stream_id - id) / 2 >= UVHTTP__HTTP2_HISTORY - PER_WORD;
-    return forgotten ? UVHTTP__HTTP2_WAS_RESET : (uvhttp__http2_history_t)(http2->history[at / 64] >> at % 64 & 3);
+    if (is_forgotten(http2, id)) return UVHTTP__HTTP2_WAS_RESET;
+    return (uvhttp__http2_history_t)(http2->history[at / 64] >> at % 64 & 3);
 }
 
 void uvhttp__http2_advance_far(uvhttp__http2_t *http2, uint32_t id) {
@@ -25,7 +29,8 @@ void uvhttp__http2_advance_far(uvhttp__http2_t *http2, uint32_t id) {
         if (at % PER_WORD == 0) http2->history[at % UVHTTP__HTTP2_HISTORY / PER_WORD] = 0;
         if (at < to) set_history(http2, at << 1, UVHTTP__HTTP2_SKIPPED);
     }
-    if (UNLIKELY(id >= UVHTTP__HTTP2_STREAM_ID_MAX - 2 * UVHTTP__HTTP2_HISTORY)) uvhttp__http2_shutdown(http2);
+    bool few_are_left = id >= UVHTTP__HTTP2_STREAM_ID_MAX - 2 * UVHTTP__HTTP2_HISTORY;
+    if (UNLIKELY(few_are_left && http2->phase == UVHTTP__HTTP2_OPEN)) uvhttp__http2_shutdown(http2);
 }
 
 /* --- streams --- */
@@ -87,8 +92,7 @@ void uvhttp__http2_end_stream(uvhttp__http2_t *http2, uvhttp__http2_stream_t *st
         uvhttp__http2_reset(http2, stream, UVHTTP__HTTP2_INTERNAL_ERROR);
     else if (!(stream->flags & UVHTTP__HTTP2_REMOTE_ENDED))
         uvhttp__http2_reset(http2, stream, UVHTTP__HTTP2_NO_ERROR);
-    if ((http2->last_stream_id - stream->id) / 2 < UVHTTP__HTTP2_HISTORY)
-        set_history(http2, stream->id, ended_how(stream));
+    if (!is_forgotten(http2, stream->id)) set_history(http2, stream->id, ended_how(stream));
     if (http2->data_stream == stream) { /* its frame is incomplete */
         uvhttp__http2_consume_connection(http2, http2->frame_left);
         http2->data_stream = NULL;

@@ -378,6 +378,26 @@ static void test_the_last_ids_end_the_connection(void **state) {
     peer_deinit(&peer);
 }
 
+/* The last GOAWAY names each stream that is served. */
+static void test_the_last_ids_may_be_skipped(void **state) {
+    (void)state;
+    static peer_t peer;
+    peer_init(&peer);
+    WIRE(wire);
+    put_get(&wire, 0x7fffff81);
+    put_get(&wire, 0x7fffffa1);
+    feed_wire(&peer, &wire);
+    assert_string_equal(peer.sent, "settings ack\ngoaway 2147483647 NO_ERROR\nping uvh2stop\n");
+    wire.size = 0;
+    PUT(&wire, PING, ACK, 0, UVHTTP__HTTP2_SHUTDOWN_PING);
+    put_get(&wire, 0x7fffffff);
+    feed_wire(&peer, &wire);
+    assert_string_equal(peer.sent, "settings ack\ngoaway 2147483647 NO_ERROR\nping uvh2stop\n"
+                                   "goaway 2147483553 NO_ERROR\n");
+    assert_string_equal(peer.events, "settings 0 \nheaders 2147483521 get.\nheaders 2147483553 get.\ndiscard 0 get\n");
+    peer_deinit(&peer);
+}
+
 int main(void) {
     test_allocator_install();
     const struct CMUnitTest tests[] = {
@@ -396,6 +416,7 @@ int main(void) {
         cmocka_unit_test(test_shutdown_in_two_phases),
         cmocka_unit_test(test_shutdown_at_once),
         cmocka_unit_test(test_the_last_ids_end_the_connection),
+        cmocka_unit_test(test_the_last_ids_may_be_skipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
