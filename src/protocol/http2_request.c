@@ -159,6 +159,10 @@ static int on_trailers(uvhttp__http2_connection_t *connection, const uvhttp__htt
         uvhttp__http2_tunnel_cut(event->stream->user, UVHTTP__HTTP2_PROTOCOL_ERROR, UVHTTP_E_HTTP2_PROTOCOL);
         return UVHTTP_OK;
     }
+    if (UNLIKELY(carrier && carrier->connects) && !carrier->responded) { /* it may become one: the same */
+        reset_malformed(carrier, UVHTTP_E_HTTP2_PROTOCOL);
+        return UVHTTP_OK;
+    }
     if (!carrier || carrier->responded || !carrier->body_open) return UVHTTP_OK;
     carrier->ended_in = true;
     if (code != UVHTTP_OK && uvhttp__http2_scope(code) == UVHTTP__HTTP2_SCOPE_STREAM)

@@ -30,7 +30,15 @@ enum {
     IO_URING = 128
 };
 
-enum { BACKENDS = 2, ROUNDS = 4, FLIGHTS_MAX = 12, STEPS_MAX = 40, REPORTED_MAX = 1 << 16, OUTPUT_MAX = 1 << 20, LARGE = 100000 };
+enum {
+    BACKENDS = 2,
+    ROUNDS = 4,
+    FLIGHTS_MAX = 12,
+    STEPS_MAX = 40,
+    REPORTED_MAX = 1 << 16,
+    OUTPUT_MAX = 1 << 20,
+    LARGE = 100000
+};
 
 static uv_loop_t loop;
 static SSL_CTX *clients;
@@ -205,8 +213,7 @@ static size_t take_bytes(peer_t *peer, size_t most, const uint8_t **bytes) {
 static void connect_to_server(peer_t *peer, uint8_t choice) {
     int backend = choice & IO_URING ? 1 : 0;
     peer->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (peer->fd < 0 ||
-        connect(peer->fd, (const struct sockaddr *)&addresses[backend], address_sizes[backend]) != 0)
+    if (peer->fd < 0 || connect(peer->fd, (const struct sockaddr *)&addresses[backend], address_sizes[backend]) != 0)
         die("no connection");
     reported_size = sent_size = output_size = opened = 0;
     left = reset = false;
