@@ -22,6 +22,14 @@ static uint64_t now_ms(const uvhttp__http2_connection_t *connection) {
 
 /* --- what a loop has --- */
 
+/* A head within its maximum is read in frames as full as they may be, and one that is not much larger gets 431. */
+static void set_block_limits(uvhttp__http2_limits_t *limits) {
+    enum { SPARE_FRAMES = 4 };
+    uint32_t size = 2 * limits->header_list_size_max, count = size / UVHTTP__HTTP2_FRAME_SIZE_MAX + SPARE_FRAMES;
+    if (size > limits->header_block_size_max) limits->header_block_size_max = size;
+    if (count > limits->continuation_frames_max) limits->continuation_frames_max = count;
+}
+
 static void set_limits(uvhttp__http2_limits_t *limits, const uvhttp_server_config_t *config) {
     uvhttp__http2_limits_default(limits);
     uint32_t quarter = config->http2_connection_window / 4;
@@ -30,6 +38,7 @@ static void set_limits(uvhttp__http2_limits_t *limits, const uvhttp_server_confi
     limits->stream_window = config->http2_stream_window < quarter ? config->http2_stream_window : quarter;
     limits->header_table_size = config->http2_table_size_max;
     limits->header_list_size_max = config->http2_header_list_size_max;
+    set_block_limits(limits);
     limits->iteration_requests_max = config->iteration_requests_max;
     limits->resets_max = config->http2_resets_max;
     limits->connection_memory_max = (uint32_t)config->http2_connection_memory_max;

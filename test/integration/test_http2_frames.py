@@ -331,3 +331,32 @@ def test_a_client_that_says_goaway_receives_one(raw, served):
         assert raw.status(1) == 200
     raw.send(frames.GoAwayFrame(0, last_stream_id=0, error_code=NO_ERROR))
     assert raw.expect_goaway(NO_ERROR).last_stream_id == served
+
+
+# --- large heads ---
+
+
+def large_head(client, number, count, size):
+    """`count` fields with values of `size` bytes, in as few frames as possible."""
+    head = [(":method", "GET"), (":scheme", "http"), (":authority", "test"), (":path", "/")]
+    block = client.encoder.encode(head + [(f"x-{i}", "~" * size) for i in range(count)], huffman=False)
+    parts = [block[at : at + 16384] for at in range(0, len(block), 16384)]
+    found = [frames.HeadersFrame(number, data=parts[0], flags=["END_STREAM"])]
+    found += [frames.ContinuationFrame(number, data=part) for part in parts[1:]]
+    found[-1].flags.add("END_HEADERS")
+    return found
+
+
+def test_a_head_above_the_maximum_is_431_even_if_its_block_is_large(raw):
+    raw.send(*large_head(raw, 1, 12, 4000))
+    assert raw.status(1) == 431
+    lives(raw, 3)
+
+
+@pytest.mark.parametrize("size, count", [(65536, 15), (262144, 60), (1 << 20, 80)])
+def test_a_head_within_a_configured_maximum_is_served(serve, size, count):
+    server = serve(settings={"http2_header_list_size_max": size, "http2_connection_memory_max": 8 << 20})
+    with Raw(server.address) as client:
+        client.send(*large_head(client, 1, count, size // count - 200))
+        assert client.status(1) == 200
+        lives(client, 3)
