@@ -232,7 +232,7 @@ typedef struct uvhttp__http2 {
     /* budget.c */
     uint32_t requests_left, frames_left, bytes_left; /* in this iteration */
     uint32_t control_frames, resets;                 /* that count against their limits */
-    uint32_t under_way; /* bytes that the peer may still send on streams that were reset here: they do not count */
+    uint32_t under_way; /* bytes that the peer may still send on streams reset or not admitted here: uncounted */
     uint64_t refilled_ms;
 
     uvhttp__http2_stream_t *own_buckets[UVHTTP__HTTP2_BUCKETS];

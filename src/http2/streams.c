@@ -37,7 +37,7 @@ void uvhttp__http2_advance_far(uvhttp__http2_t *http2, uint32_t id) {
 
 uvhttp__http2_stream_t *uvhttp__http2_open_stream(uvhttp__http2_t *http2, uint32_t id, bool end) {
     if (UNLIKELY(!uvhttp__http2_has_slot(http2)) && !uvhttp__http2_make_slot(http2)) {
-        uvhttp__http2_pass_stream(http2, id);
+        uvhttp__http2_pass_stream(http2, id, end);
         return NULL;
     }
     uvhttp__http2_advance(http2, id);
@@ -46,7 +46,17 @@ uvhttp__http2_stream_t *uvhttp__http2_open_stream(uvhttp__http2_t *http2, uint32
     return stream;
 }
 
-void uvhttp__http2_pass_stream(uvhttp__http2_t *http2, uint32_t id) {
+/* What the peer may send of a body before it sees that nobody wants it. Of all streams no more than the connection's
+ * window can be under way. */
+static void expect_late_data(uvhttp__http2_t *http2, uint32_t window) {
+    uint32_t max = http2->limits->connection_window;
+    http2->under_way = window < max - http2->under_way ? http2->under_way + window : max;
+}
+
+/* Its window may be ours already, whether or not we know. */
+void uvhttp__http2_pass_stream(uvhttp__http2_t *http2, uint32_t id, bool end) {
+    uint32_t window = http2->limits->stream_window;
+    if (!end) expect_late_data(http2, window < UVHTTP__HTTP2_WINDOW_DEFAULT ? UVHTTP__HTTP2_WINDOW_DEFAULT : window);
     uvhttp__http2_advance(http2, id);
     set_history(http2, id, UVHTTP__HTTP2_WAS_RESET);
 }
@@ -61,17 +71,10 @@ static bool blames_peer(uvhttp__http2_error_t error) {
            error == UVHTTP__HTTP2_ENHANCE_YOUR_CALM;
 }
 
-/* What the peer may send of its body before it sees the reset. Of all streams no more than the connection's window can
- * be under way. */
-static void expect_late_data(uvhttp__http2_t *http2, const uvhttp__http2_stream_t *stream) {
-    if (stream->flags & UVHTTP__HTTP2_REMOTE_ENDED || stream->receive_window <= 0) return;
-    uint32_t max = http2->limits->connection_window, more = (uint32_t)stream->receive_window;
-    http2->under_way = more < max - http2->under_way ? http2->under_way + more : max;
-}
-
 void uvhttp__http2_reset(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, uvhttp__http2_error_t error) {
     if (stream->flags & UVHTTP__HTTP2_RESET) return;
-    expect_late_data(http2, stream);
+    bool ended = stream->flags & UVHTTP__HTTP2_REMOTE_ENDED;
+    if (!ended && stream->receive_window > 0) expect_late_data(http2, (uint32_t)stream->receive_window);
     stream->flags |= UVHTTP__HTTP2_RESET;
     uvhttp__http2_requeue(http2, stream);
     if (http2->phase == UVHTTP__HTTP2_FAILED) return; /* GOAWAY was the last frame */

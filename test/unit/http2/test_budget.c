@@ -112,6 +112,33 @@ static void test_data_that_was_under_way_when_its_stream_was_reset_is_no_flood(v
     peer_deinit(&peer);
 }
 
+/* Nor does one whose stream was refused, or came behind the last GOAWAY. */
+static void test_data_of_a_stream_that_was_not_admitted_is_no_flood(void **state) {
+    (void)state;
+    static peer_t peer;
+    uvhttp__http2_limits_t limits;
+    uvhttp__http2_limits_default(&limits);
+    limits.streams_max = 1;
+    for (unsigned closed = 0; closed < 2; closed++) {
+        peer_init_with(&peer, &limits);
+        WIRE(wire);
+        PUT(&wire, HEADERS, WHOLE, 1, "post");
+        feed_wire(&peer, &wire);
+        if (closed) uvhttp__http2_shutdown_now(&peer.http2);
+        wire.size = 0;
+        PUT(&wire, HEADERS, WHOLE, 3, "post");
+        for (unsigned i = 0; i < 2000; i++) PUT(&wire, DATA, 0, 3, "in small frames");
+        feed_wire(&peer, &wire);
+        assert_int_equal(peer.code, UVHTTP_E_AGAIN);
+        wire.size = 0;
+        put_get(&wire, 5); /* it has no body */
+        for (unsigned i = 0; i < 2000; i++) PUT(&wire, DATA, 0, 5, "");
+        feed_wire(&peer, &wire);
+        assert_int_equal(peer.code, UVHTTP_E_HTTP2_FLOOD);
+        peer_deinit(&peer);
+    }
+}
+
 static void test_rapid_resets_end_the_connection(void **state) {
     (void)state;
     void (*const kinds[])(wire_t *, unsigned) = {put_reset, put_provoked};
@@ -403,6 +430,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_floods_end_the_connection),
         cmocka_unit_test(test_data_that_was_under_way_when_its_stream_was_reset_is_no_flood),
+        cmocka_unit_test(test_data_of_a_stream_that_was_not_admitted_is_no_flood),
         cmocka_unit_test(test_rapid_resets_end_the_connection),
         cmocka_unit_test(test_what_is_slow_is_no_flood),
         cmocka_unit_test(test_requests_pay_for_control_frames),
