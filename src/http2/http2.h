@@ -116,13 +116,14 @@ enum uvhttp__http2_stream_flags {
     UVHTTP__HTTP2_PEER_RESET = 1 << 8,   /* RESET, and it was the peer */
     UVHTTP__HTTP2_IN_USE = 1 << 9,       /* not set: the slot is free */
     UVHTTP__HTTP2_TUNNEL = 1 << 10,      /* the owner's: `user` is a tunnel (RFC 8441), not a request */
+    UVHTTP__HTTP2_LINGERED = 1 << 11,    /* the owner's: the end of the request has been awaited for a while */
 };
 
 typedef struct uvhttp__http2_stream uvhttp__http2_stream_t;
 
 /* A slot. It exists from HEADERS on, and counts against streams_max, until its owner calls uvhttp__http2_release,
- * whatever frames came or went meanwhile. Its address does not change. Owners write `user` and
- * UVHTTP__HTTP2_TUNNEL only. */
+ * whatever frames came or went meanwhile. Its address does not change. Owners write `user`,
+ * UVHTTP__HTTP2_TUNNEL and UVHTTP__HTTP2_LINGERED only. */
 struct uvhttp__http2_stream {
     uint32_t id;
     uint16_t flags;
@@ -312,6 +313,9 @@ UVHTTP_MUST_USE int uvhttp__http2_set_content_length(uvhttp__http2_t *http2, uvh
 /* `size` bytes of DATA events were consumed: the peer may send as many again. A stream that was reset returns credit of
  * the connection only. What is not consumed at release is consumed then. */
 void uvhttp__http2_consume(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, size_t size);
+
+/* The same, but the peer is not to send more on the stream: it gets no credit. */
+void uvhttp__http2_discard(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, size_t size);
 
 /* The iteration ends: credit that is due goes to the control bytes. */
 void uvhttp__http2_return_stream_credit(uvhttp__http2_t *http2);

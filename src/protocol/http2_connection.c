@@ -183,10 +183,14 @@ static uint64_t stop_deadline(const uvhttp__http2_connection_t *connection) {
     return connection->stop_ms + uvhttp__http2_config(connection)->drain_idle_ms;
 }
 
+static uint64_t linger_deadline(const uvhttp__http2_connection_t *connection) {
+    return connection->linger_ms > 0 ? connection->linger_ms : UINT64_MAX;
+}
+
 static void arm(uvhttp__http2_connection_t *connection) {
     uint64_t at = least(least(settings_deadline(connection), frame_deadline(connection)),
                         least(idle_deadline(connection), stop_deadline(connection)));
-    at = least(at, trim_deadline(connection));
+    at = least(at, least(trim_deadline(connection), linger_deadline(connection)));
     if (at == UINT64_MAX)
         uvhttp__conn_timer_stop(connection->conn);
     else
@@ -447,6 +451,18 @@ void uvhttp__http2_on_sent(uvhttp__conn_t *conn) {
     settle(connection, true);
 }
 
+/* Each stream lingers for one whole interval. */
+static void end_lingering(uvhttp__http2_stream_t *stream, void *arg) {
+    uvhttp__http2_connection_t *connection = arg;
+    if (stream->user || !(stream->flags & UVHTTP__HTTP2_LOCAL_ENDED)) return;
+    if (stream->flags & UVHTTP__HTTP2_LINGERED) {
+        uvhttp__http2_release(&connection->core, stream);
+        return;
+    }
+    stream->flags |= UVHTTP__HTTP2_LINGERED;
+    connection->linger_ms = now_ms(connection) + UVHTTP__HTTP2_LINGER_MS;
+}
+
 /* Nothing was asked for some time. */
 static void end_idle(uvhttp__http2_connection_t *connection) {
     uvhttp__count_idle_end(connection->conn, connection->request_count);
@@ -466,6 +482,10 @@ void uvhttp__http2_on_timer(uvhttp__conn_t *conn) {
         uvhttp__counters_add(counters_of(connection), timeouts_header, 1);
         end_failed(connection, uvhttp__http2_fail(&connection->core, UVHTTP__HTTP2_ENHANCE_YOUR_CALM));
         return;
+    }
+    if (now >= linger_deadline(connection)) {
+        connection->linger_ms = 0;
+        uvhttp__http2_each_stream(&connection->core, end_lingering, connection);
     }
     if (now >= trim_deadline(connection)) {
         connection->trimmed = true;

@@ -153,6 +153,31 @@ static void test_rapid_resets_end_the_connection(void **state) {
     }
 }
 
+/* There is no work that they could undo. */
+static void test_resets_behind_the_response_are_no_flood(void **state) {
+    (void)state;
+    static peer_t peer;
+    peer_init(&peer);
+    for (uint32_t id = 1; id < 2000; id += 2) {
+        WIRE(wire);
+        if (id > 1) wire.size = 0;
+        PUT(&wire, HEADERS, WHOLE, id, "post");
+        peer.events_size = peer.sent_size = 0;
+        feed_wire(&peer, &wire);
+        uvhttp__http2_stream_t *stream = uvhttp__http2_find(&peer.http2, id);
+        char frame[64] = {0};
+        (void)uvhttp__http2_write_headers(&peer.http2, stream, frame, 8, true);
+        wire.size = 0;
+        put_number(&wire, RST_STREAM, id, UVHTTP__HTTP2_CANCEL);
+        feed_wire(&peer, &wire);
+        assert_int_equal(peer.code, UVHTTP_E_AGAIN);
+        uvhttp__http2_release(&peer.http2, stream);
+    }
+    assert_int_equal(peer.http2.resets, 0);
+    assert_int_equal(peer.counters.resets_received, 1000);
+    peer_deinit(&peer);
+}
+
 static void test_what_is_slow_is_no_flood(void **state) {
     (void)state;
     static peer_t peer;
@@ -432,6 +457,7 @@ int main(void) {
         cmocka_unit_test(test_data_that_was_under_way_when_its_stream_was_reset_is_no_flood),
         cmocka_unit_test(test_data_of_a_stream_that_was_not_admitted_is_no_flood),
         cmocka_unit_test(test_rapid_resets_end_the_connection),
+        cmocka_unit_test(test_resets_behind_the_response_are_no_flood),
         cmocka_unit_test(test_what_is_slow_is_no_flood),
         cmocka_unit_test(test_requests_pay_for_control_frames),
         cmocka_unit_test(test_small_messages_pay_unless_a_narrow_window_has_made_them),
