@@ -211,7 +211,7 @@ static inline void uvhttp__http2_carrier_leave(uvhttp__http2_carrier_t *carrier)
 }
 #define UVHTTP__HTTP2_LINGER_MS 100
 /* The response is complete, and the request is not. The stream has no owner any more. It is released when the request
- * ends, or after some 100 ms, with RST_STREAM(NO_ERROR): clients exist that lose a response which RST_STREAM follows
+ * ends, or after 100 to 200 ms, with RST_STREAM(NO_ERROR): clients exist that lose a response which RST_STREAM follows
  * while they send. */
 void uvhttp__http2_linger(uvhttp__http2_connection_t *connection, uvhttp__http2_stream_t *stream);
 /* The last byte of the response is on the wire: hooks; the carrier is gone, and the stream unless it lingers. */
