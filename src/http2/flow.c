@@ -51,10 +51,14 @@ static void consume_stream(uvhttp__http2_t *http2, uvhttp__http2_stream_t *strea
     http2->credit_stream_id = stream->id;
 }
 
-void uvhttp__http2_consume(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, size_t size) {
+void uvhttp__http2_discard(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, size_t size) {
     assert(size <= stream->held);
     stream->held -= (uint32_t)size;
     uvhttp__http2_consume_connection(http2, size);
+}
+
+void uvhttp__http2_consume(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, size_t size) {
+    uvhttp__http2_discard(http2, stream, size);
     consume_stream(http2, stream, size);
 }
 

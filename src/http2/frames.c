@@ -76,11 +76,11 @@ static int read_rst_stream(uvhttp__http2_t *http2, const char *payload, uvhttp__
     uvhttp__http2_stream_t *stream = uvhttp__http2_find(http2, id);
     if (!stream || stream->flags & UVHTTP__HTTP2_RESET) return UVHTTP__HTTP2_CONTINUE;
     http2->counters->resets_received++;
-    bool finished = (stream->flags & whole) == whole;
+    bool finished = (stream->flags & whole) == whole, responded = stream->flags & UVHTTP__HTTP2_LOCAL_ENDED;
     stream->flags |= UVHTTP__HTTP2_RESET | UVHTTP__HTTP2_PEER_RESET;
     uvhttp__http2_requeue(http2, stream);
     if (finished) return UVHTTP__HTTP2_CONTINUE; /* it came too late to stop anything */
-    if (!uvhttp__http2_count_reset(http2)) return http2->failure;
+    if (!responded && !uvhttp__http2_count_reset(http2)) return http2->failure;
     *event = (uvhttp__http2_event_t){
         .type = UVHTTP__HTTP2_EVENT_RESET, .by_peer = true, .error = uvhttp__http2_get32(payload), .stream = stream};
     return UVHTTP_OK;

@@ -32,7 +32,7 @@ static int open_request(uvhttp__http2_t *http2, uint32_t id, uvhttp__http2_event
 
 /* After the last GOAWAY, or with a priority that names itself. */
 static int pass_request(uvhttp__http2_t *http2, uint32_t id, bool self_dependent) {
-    uvhttp__http2_pass_stream(http2, id);
+    uvhttp__http2_pass_stream(http2, id, http2->block_flags & UVHTTP__HTTP2_FLAG_END_STREAM);
     return self_dependent ? refuse(http2, id, UVHTTP__HTTP2_PROTOCOL_ERROR) : UVHTTP_OK;
 }
 

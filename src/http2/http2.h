@@ -116,13 +116,14 @@ enum uvhttp__http2_stream_flags {
     UVHTTP__HTTP2_PEER_RESET = 1 << 8,   /* RESET, and it was the peer */
     UVHTTP__HTTP2_IN_USE = 1 << 9,       /* not set: the slot is free */
     UVHTTP__HTTP2_TUNNEL = 1 << 10,      /* the owner's: `user` is a tunnel (RFC 8441), not a request */
+    UVHTTP__HTTP2_LINGERED = 1 << 11,    /* the owner's: the end of the request has been awaited for a while */
 };
 
 typedef struct uvhttp__http2_stream uvhttp__http2_stream_t;
 
 /* A slot. It exists from HEADERS on, and counts against streams_max, until its owner calls uvhttp__http2_release,
- * whatever frames came or went meanwhile. Its address does not change. Owners write `user` and
- * UVHTTP__HTTP2_TUNNEL only. */
+ * whatever frames came or went meanwhile. Its address does not change. Owners write `user`,
+ * UVHTTP__HTTP2_TUNNEL and UVHTTP__HTTP2_LINGERED only. */
 struct uvhttp__http2_stream {
     uint32_t id;
     uint16_t flags;
@@ -170,7 +171,7 @@ typedef struct uvhttp__http2_buffer {
 } uvhttp__http2_buffer_t;
 
 /* All fields but `user` and `orphan_count` are the core's. Upper layers may read phase, stream_count, last_stream_id,
- * memory, settings_acked, goaway_received, peer_header_table_size and the windows. */
+ * memory, settings_acked, goaway_received, peer_header_table_size, peer_header_table_lowest and the windows. */
 typedef struct uvhttp__http2 {
     const uvhttp__http2_limits_t *limits;
     uvhttp__http2_counters_t *counters;
@@ -216,7 +217,7 @@ typedef struct uvhttp__http2 {
     uint32_t credit_stream_id; /* the stream whose credit goes back when the iteration ends; 0: none */
     uint32_t peer_window;      /* SETTINGS_INITIAL_WINDOW_SIZE of the peer, and so on: */
     uint32_t peer_frame_size;
-    uint32_t peer_header_table_size;
+    uint32_t peer_header_table_size, peer_header_table_lowest; /* the latter: in the last SETTINGS frame */
 
     /* schedule.c */
     uvhttp__http2_stream_t *ready[16]; /* last of each ring, by priority */
@@ -232,7 +233,7 @@ typedef struct uvhttp__http2 {
     /* budget.c */
     uint32_t requests_left, frames_left, bytes_left; /* in this iteration */
     uint32_t control_frames, resets;                 /* that count against their limits */
-    uint32_t under_way; /* bytes that the peer may still send on streams that were reset here: they do not count */
+    uint32_t under_way; /* bytes that the peer may still send on streams reset or not admitted here: uncounted */
     uint64_t refilled_ms;
 
     uvhttp__http2_stream_t *own_buckets[UVHTTP__HTTP2_BUCKETS];
@@ -268,7 +269,8 @@ typedef enum uvhttp__http2_event_type {
     /* data: a header block of a stream that was refused or reset. The decoder has to see it; nothing else comes of it.
      * stream: NULL. */
     UVHTTP__HTTP2_EVENT_DISCARD,
-    /* SETTINGS of the peer hold: the encoder looks at http2->peer_header_table_size. */
+    /* SETTINGS of the peer hold: the encoder has http2->peer_header_table_lowest as its limit for a moment, then
+     * peer_header_table_size (RFC 7541 section 4.2). */
     UVHTTP__HTTP2_EVENT_SETTINGS,
     /* The peer has acknowledged ours: the decoder's limit is limits->header_table_size, not 4096 any more. */
     UVHTTP__HTTP2_EVENT_SETTINGS_ACKED,
@@ -311,6 +313,9 @@ UVHTTP_MUST_USE int uvhttp__http2_set_content_length(uvhttp__http2_t *http2, uvh
 /* `size` bytes of DATA events were consumed: the peer may send as many again. A stream that was reset returns credit of
  * the connection only. What is not consumed at release is consumed then. */
 void uvhttp__http2_consume(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, size_t size);
+
+/* The same, but the peer is not to send more on the stream: it gets no credit. */
+void uvhttp__http2_discard(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, size_t size);
 
 /* The iteration ends: credit that is due goes to the control bytes. */
 void uvhttp__http2_return_stream_credit(uvhttp__http2_t *http2);

@@ -115,7 +115,7 @@ static ALWAYS_INLINE uvhttp__http2_stream_t *uvhttp__http2_take_slot(uvhttp__htt
  * counts as reset then. */
 uvhttp__http2_stream_t *uvhttp__http2_open_stream(uvhttp__http2_t *http2, uint32_t id, bool end);
 /* The same for one that is not admitted. */
-void uvhttp__http2_pass_stream(uvhttp__http2_t *http2, uint32_t id);
+void uvhttp__http2_pass_stream(uvhttp__http2_t *http2, uint32_t id, bool end);
 
 /* --- settings.c --- */
 

@@ -98,7 +98,7 @@ static uvhttp__http2_error_t check_entry(unsigned id, uint32_t value) {
 /* Every entry is checked, and of several entries for a window the last one is applied: what stands between would only
  * cost work. */
 int uvhttp__http2_apply_settings(uvhttp__http2_t *http2, const char *payload, uint32_t size) {
-    uint32_t window = http2->peer_window;
+    uint32_t window = http2->peer_window, table_lowest = UINT32_MAX;
     for (const char *entry = payload; entry < payload + size; entry += ENTRY_SIZE) {
         unsigned id = (unsigned)(uint8_t)entry[0] << 8 | (uint8_t)entry[1];
         uint32_t value = uvhttp__http2_get32(entry + 2);
@@ -107,7 +107,10 @@ int uvhttp__http2_apply_settings(uvhttp__http2_t *http2, const char *payload, ui
         if (id == INITIAL_WINDOW_SIZE) window = value;
         if (id == MAX_FRAME_SIZE) http2->peer_frame_size = value;
         if (id == HEADER_TABLE_SIZE) http2->peer_header_table_size = value;
+        if (id == HEADER_TABLE_SIZE && value < table_lowest) table_lowest = value;
     }
+    uint32_t table_size = http2->peer_header_table_size;
+    http2->peer_header_table_lowest = table_lowest < table_size ? table_lowest : table_size;
     int status = set_peer_window(http2, window);
     if (status != UVHTTP_OK) return status;
     (void)uvhttp__http2_control_frame(http2, UVHTTP__HTTP2_SETTINGS, UVHTTP__HTTP2_FLAG_ACK, 0, 0);

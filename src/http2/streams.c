@@ -11,11 +11,15 @@ static void set_history(uvhttp__http2_t *http2, uint32_t id, uvhttp__http2_histo
     *word = (*word & ~((uint64_t)3 << at % 64)) | (uint64_t)how << at % 64;
 }
 
-/* Of a word the streams are forgotten before the first of the new ones that it is used for. */
+/* Of a word the streams are forgotten before the first of the new ones that it is used for: its bits are theirs. */
+static bool is_forgotten(const uvhttp__http2_t *http2, uint32_t id) {
+    return (http2->last_stream_id - id) / 2 >= UVHTTP__HTTP2_HISTORY - PER_WORD;
+}
+
 uvhttp__http2_history_t uvhttp__http2_history(const uvhttp__http2_t *http2, uint32_t id) {
     unsigned at = (id >> 1) % UVHTTP__HTTP2_HISTORY * 2;
-    bool forgotten = (http2->last_stream_id - id) / 2 >= UVHTTP__HTTP2_HISTORY - PER_WORD;
-    return forgotten ? UVHTTP__HTTP2_WAS_RESET : (uvhttp__http2_history_t)(http2->history[at / 64] >> at % 64 & 3);
+    if (is_forgotten(http2, id)) return UVHTTP__HTTP2_WAS_RESET;
+    return (uvhttp__http2_history_t)(http2->history[at / 64] >> at % 64 & 3);
 }
 
 void uvhttp__http2_advance_far(uvhttp__http2_t *http2, uint32_t id) {
@@ -25,14 +29,15 @@ void uvhttp__http2_advance_far(uvhttp__http2_t *http2, uint32_t id) {
         if (at % PER_WORD == 0) http2->history[at % UVHTTP__HTTP2_HISTORY / PER_WORD] = 0;
         if (at < to) set_history(http2, at << 1, UVHTTP__HTTP2_SKIPPED);
     }
-    if (UNLIKELY(id >= UVHTTP__HTTP2_STREAM_ID_MAX - 2 * UVHTTP__HTTP2_HISTORY)) uvhttp__http2_shutdown(http2);
+    bool few_are_left = id >= UVHTTP__HTTP2_STREAM_ID_MAX - 2 * UVHTTP__HTTP2_HISTORY;
+    if (UNLIKELY(few_are_left && http2->phase == UVHTTP__HTTP2_OPEN)) uvhttp__http2_shutdown(http2);
 }
 
 /* --- streams --- */
 
 uvhttp__http2_stream_t *uvhttp__http2_open_stream(uvhttp__http2_t *http2, uint32_t id, bool end) {
     if (UNLIKELY(!uvhttp__http2_has_slot(http2)) && !uvhttp__http2_make_slot(http2)) {
-        uvhttp__http2_pass_stream(http2, id);
+        uvhttp__http2_pass_stream(http2, id, end);
         return NULL;
     }
     uvhttp__http2_advance(http2, id);
@@ -41,7 +46,17 @@ uvhttp__http2_stream_t *uvhttp__http2_open_stream(uvhttp__http2_t *http2, uint32
     return stream;
 }
 
-void uvhttp__http2_pass_stream(uvhttp__http2_t *http2, uint32_t id) {
+/* What the peer may send of a body before it sees that nobody wants it. Of all streams no more than the connection's
+ * window can be under way. */
+static void expect_late_data(uvhttp__http2_t *http2, uint32_t window) {
+    uint32_t max = http2->limits->connection_window;
+    http2->under_way = window < max - http2->under_way ? http2->under_way + window : max;
+}
+
+/* Its window may be ours already, whether or not we know. */
+void uvhttp__http2_pass_stream(uvhttp__http2_t *http2, uint32_t id, bool end) {
+    uint32_t window = http2->limits->stream_window;
+    if (!end) expect_late_data(http2, window < UVHTTP__HTTP2_WINDOW_DEFAULT ? UVHTTP__HTTP2_WINDOW_DEFAULT : window);
     uvhttp__http2_advance(http2, id);
     set_history(http2, id, UVHTTP__HTTP2_WAS_RESET);
 }
@@ -56,17 +71,10 @@ static bool blames_peer(uvhttp__http2_error_t error) {
            error == UVHTTP__HTTP2_ENHANCE_YOUR_CALM;
 }
 
-/* What the peer may send of its body before it sees the reset. Of all streams no more than the connection's window can
- * be under way. */
-static void expect_late_data(uvhttp__http2_t *http2, const uvhttp__http2_stream_t *stream) {
-    if (stream->flags & UVHTTP__HTTP2_REMOTE_ENDED || stream->receive_window <= 0) return;
-    uint32_t max = http2->limits->connection_window, more = (uint32_t)stream->receive_window;
-    http2->under_way = more < max - http2->under_way ? http2->under_way + more : max;
-}
-
 void uvhttp__http2_reset(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, uvhttp__http2_error_t error) {
     if (stream->flags & UVHTTP__HTTP2_RESET) return;
-    expect_late_data(http2, stream);
+    bool ended = stream->flags & UVHTTP__HTTP2_REMOTE_ENDED;
+    if (!ended && stream->receive_window > 0) expect_late_data(http2, (uint32_t)stream->receive_window);
     stream->flags |= UVHTTP__HTTP2_RESET;
     uvhttp__http2_requeue(http2, stream);
     if (http2->phase == UVHTTP__HTTP2_FAILED) return; /* GOAWAY was the last frame */
@@ -87,8 +95,7 @@ void uvhttp__http2_end_stream(uvhttp__http2_t *http2, uvhttp__http2_stream_t *st
         uvhttp__http2_reset(http2, stream, UVHTTP__HTTP2_INTERNAL_ERROR);
     else if (!(stream->flags & UVHTTP__HTTP2_REMOTE_ENDED))
         uvhttp__http2_reset(http2, stream, UVHTTP__HTTP2_NO_ERROR);
-    if ((http2->last_stream_id - stream->id) / 2 < UVHTTP__HTTP2_HISTORY)
-        set_history(http2, stream->id, ended_how(stream));
+    if (!is_forgotten(http2, stream->id)) set_history(http2, stream->id, ended_how(stream));
     if (http2->data_stream == stream) { /* its frame is incomplete */
         uvhttp__http2_consume_connection(http2, http2->frame_left);
         http2->data_stream = NULL;

@@ -30,6 +30,14 @@ void uvhttp__http2_carrier_undo(uvhttp__http2_carrier_t *carrier) {
     carrier->inbound = NULL;
 }
 
+void uvhttp__http2_linger(uvhttp__http2_connection_t *connection, uvhttp__http2_stream_t *stream) {
+    const uvhttp__conn_t *conn = connection->conn;
+    if (stream->flags & UVHTTP__HTTP2_RESET || conn->flags & UVHTTP__CONN_PEER_ENDED)
+        uvhttp__http2_release(&connection->core, stream);
+    else if (connection->linger_ms == 0)
+        connection->linger_ms = uvhttp__conn_now_ms(conn) + UVHTTP__HTTP2_LINGER_MS;
+}
+
 void uvhttp__http2_carrier_abort(uvhttp__http2_carrier_t *carrier, int status) {
     uvhttp__http2_connection_t *connection = carrier->connection;
     uvhttp__http2_stream_t *stream = carrier->stream;

@@ -22,6 +22,14 @@ static uint64_t now_ms(const uvhttp__http2_connection_t *connection) {
 
 /* --- what a loop has --- */
 
+/* A head within its maximum is read in frames as full as they may be, and one that is not much larger gets 431. */
+static void set_block_limits(uvhttp__http2_limits_t *limits) {
+    enum { SPARE_FRAMES = 4 };
+    uint32_t size = 2 * limits->header_list_size_max, count = size / UVHTTP__HTTP2_FRAME_SIZE_MAX + SPARE_FRAMES;
+    if (size > limits->header_block_size_max) limits->header_block_size_max = size;
+    if (count > limits->continuation_frames_max) limits->continuation_frames_max = count;
+}
+
 static void set_limits(uvhttp__http2_limits_t *limits, const uvhttp_server_config_t *config) {
     uvhttp__http2_limits_default(limits);
     uint32_t quarter = config->http2_connection_window / 4;
@@ -30,6 +38,7 @@ static void set_limits(uvhttp__http2_limits_t *limits, const uvhttp_server_confi
     limits->stream_window = config->http2_stream_window < quarter ? config->http2_stream_window : quarter;
     limits->header_table_size = config->http2_table_size_max;
     limits->header_list_size_max = config->http2_header_list_size_max;
+    set_block_limits(limits);
     limits->iteration_requests_max = config->iteration_requests_max;
     limits->resets_max = config->http2_resets_max;
     limits->connection_memory_max = (uint32_t)config->http2_connection_memory_max;
@@ -103,9 +112,10 @@ static inline void take_counters(const uvhttp__http2_connection_t *connection) {
 
 /* --- the end --- */
 
-/* What is queued leaves, then FIN. */
+/* GOAWAY, if it was not sent, says which streams were served. What is queued leaves, then FIN. */
 static void finish(uvhttp__http2_connection_t *connection) {
     if (connection->ended) return;
+    uvhttp__http2_shutdown_now(&connection->core);
     uvhttp__http2_wire_flush(connection);
     connection->ended = true;
     uvhttp__conn_finish(connection->conn);
@@ -173,10 +183,14 @@ static uint64_t stop_deadline(const uvhttp__http2_connection_t *connection) {
     return connection->stop_ms + uvhttp__http2_config(connection)->drain_idle_ms;
 }
 
+static uint64_t linger_deadline(const uvhttp__http2_connection_t *connection) {
+    return connection->linger_ms > 0 ? connection->linger_ms : UINT64_MAX;
+}
+
 static void arm(uvhttp__http2_connection_t *connection) {
     uint64_t at = least(least(settings_deadline(connection), frame_deadline(connection)),
                         least(idle_deadline(connection), stop_deadline(connection)));
-    at = least(at, trim_deadline(connection));
+    at = least(at, least(trim_deadline(connection), linger_deadline(connection)));
     if (at == UINT64_MAX)
         uvhttp__conn_timer_stop(connection->conn);
     else
@@ -437,6 +451,18 @@ void uvhttp__http2_on_sent(uvhttp__conn_t *conn) {
     settle(connection, true);
 }
 
+/* Each stream lingers for one whole interval. */
+static void end_lingering(uvhttp__http2_stream_t *stream, void *arg) {
+    uvhttp__http2_connection_t *connection = arg;
+    if (stream->user || !(stream->flags & UVHTTP__HTTP2_LOCAL_ENDED)) return;
+    if (stream->flags & UVHTTP__HTTP2_LINGERED) {
+        uvhttp__http2_release(&connection->core, stream);
+        return;
+    }
+    stream->flags |= UVHTTP__HTTP2_LINGERED;
+    connection->linger_ms = now_ms(connection) + UVHTTP__HTTP2_LINGER_MS;
+}
+
 /* Nothing was asked for some time. */
 static void end_idle(uvhttp__http2_connection_t *connection) {
     uvhttp__count_idle_end(connection->conn, connection->request_count);
@@ -456,6 +482,10 @@ void uvhttp__http2_on_timer(uvhttp__conn_t *conn) {
         uvhttp__counters_add(counters_of(connection), timeouts_header, 1);
         end_failed(connection, uvhttp__http2_fail(&connection->core, UVHTTP__HTTP2_ENHANCE_YOUR_CALM));
         return;
+    }
+    if (now >= linger_deadline(connection)) {
+        connection->linger_ms = 0;
+        uvhttp__http2_each_stream(&connection->core, end_lingering, connection);
     }
     if (now >= trim_deadline(connection)) {
         connection->trimmed = true;

@@ -99,6 +99,7 @@ struct uvhttp__http2_connection {
     char *wire, *wire_end;                          /* frames in iteration memory that are not queued yet; NULL: none */
     uint64_t opened_ms, idle_ms, frame_ms, stop_ms; /* since when it is open, has no stream, has part of a frame, and
                                                        waits for the ACK of PING; 0: it does not */
+    uint64_t linger_ms;                             /* when lingering streams are looked at, 0: there are none */
     uint32_t iteration;                             /* number of the last one in which something was read */
     uint32_t request_count;                         /* since it was opened, */
     uint32_t idle_count, frame_count;               /* ... when idle_ms and frame_ms were set */
@@ -208,14 +209,22 @@ static inline void uvhttp__http2_carrier_leave(uvhttp__http2_carrier_t *carrier)
     carrier->kept = 0;
     carrier->stream = NULL;
 }
-/* The last byte of the response is on the wire: hooks; stream and carrier are gone. */
+#define UVHTTP__HTTP2_LINGER_MS 100
+/* The response is complete, and the request is not. The stream has no owner any more. It is released when the request
+ * ends, or after 100 to 200 ms, with RST_STREAM(NO_ERROR): clients exist that lose a response which RST_STREAM follows
+ * while they send. */
+void uvhttp__http2_linger(uvhttp__http2_connection_t *connection, uvhttp__http2_stream_t *stream);
+/* The last byte of the response is on the wire: hooks; the carrier is gone, and the stream unless it lingers. */
 static inline void uvhttp__http2_carrier_finish(uvhttp__http2_carrier_t *carrier) {
     uvhttp__http2_connection_t *connection = carrier->connection;
     uvhttp__http2_stream_t *stream = carrier->stream;
     stream->user = NULL;
     uvhttp__http2_carrier_leave(carrier);
     uvhttp__exchange_finished(&carrier->exchange);
-    uvhttp__http2_release(&connection->core, stream);
+    if (LIKELY(stream->flags & UVHTTP__HTTP2_REMOTE_ENDED))
+        uvhttp__http2_release(&connection->core, stream);
+    else
+        uvhttp__http2_linger(connection, stream);
     if (UNLIKELY(!connection->reading)) uvhttp__http2_set_due(connection); /* else it settles */
 }
 /* The client has gone, or the stream was cut: the same. */

@@ -105,6 +105,12 @@ static void hold_for_tunnel(uvhttp__http2_carrier_t *carrier, uvhttp_str_t data)
         uvhttp__exchange_refuse(&carrier->exchange, UVHTTP_E_NOMEM);
 }
 
+/* The response was complete before. */
+static void on_lingering_data(uvhttp__http2_connection_t *connection, const uvhttp__http2_event_t *event) {
+    uvhttp__http2_discard(&connection->core, event->stream, event->data.size);
+    if (event->end) uvhttp__http2_release(&connection->core, event->stream);
+}
+
 static void on_data(uvhttp__http2_connection_t *connection, const uvhttp__http2_event_t *event) {
     uvhttp__http2_carrier_t *carrier = event->stream->user;
     uvhttp_str_t data = event->data;
@@ -112,12 +118,16 @@ static void on_data(uvhttp__http2_connection_t *connection, const uvhttp__http2_
         uvhttp__http2_tunnel_data(event->stream->user, data, event->end);
         return;
     }
-    if (carrier && event->end) carrier->ended_in = true;
-    if (UNLIKELY(carrier && carrier->connects) && !carrier->responded) {
+    if (UNLIKELY(!carrier)) {
+        on_lingering_data(connection, event);
+        return;
+    }
+    if (event->end) carrier->ended_in = true;
+    if (UNLIKELY(carrier->connects) && !carrier->responded) {
         hold_for_tunnel(carrier, data);
         return;
     }
-    if (!carrier || carrier->responded || !carrier->body_open) {
+    if (carrier->responded || !carrier->body_open) {
         uvhttp__http2_consume(&connection->core, event->stream, data.size);
         return;
     }
@@ -159,7 +169,15 @@ static int on_trailers(uvhttp__http2_connection_t *connection, const uvhttp__htt
         uvhttp__http2_tunnel_cut(event->stream->user, UVHTTP__HTTP2_PROTOCOL_ERROR, UVHTTP_E_HTTP2_PROTOCOL);
         return UVHTTP_OK;
     }
-    if (!carrier || carrier->responded || !carrier->body_open) return UVHTTP_OK;
+    if (UNLIKELY(!carrier)) {
+        uvhttp__http2_release(&connection->core, event->stream); /* it has lingered */
+        return UVHTTP_OK;
+    }
+    if (UNLIKELY(carrier->connects) && !carrier->responded) { /* it may become one: the same */
+        reset_malformed(carrier, UVHTTP_E_HTTP2_PROTOCOL);
+        return UVHTTP_OK;
+    }
+    if (carrier->responded || !carrier->body_open) return UVHTTP_OK;
     carrier->ended_in = true;
     if (code != UVHTTP_OK && uvhttp__http2_scope(code) == UVHTTP__HTTP2_SCOPE_STREAM)
         reset_malformed(carrier, code);
@@ -327,6 +345,7 @@ static NOINLINE int on_other(uvhttp__http2_connection_t *connection, const uvhtt
         case UVHTTP__HTTP2_EVENT_RESET: return on_reset(connection, event);
         case UVHTTP__HTTP2_EVENT_DISCARD: return skip_block(connection, event->data);
         case UVHTTP__HTTP2_EVENT_SETTINGS:
+            uvhttp__hpack_encoder_set_limit(&connection->encoder, connection->core.peer_header_table_lowest);
             uvhttp__hpack_encoder_set_limit(&connection->encoder, connection->core.peer_header_table_size);
             break;
         case UVHTTP__HTTP2_EVENT_SETTINGS_ACKED:

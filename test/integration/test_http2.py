@@ -2,6 +2,7 @@
 import os
 import ssl
 import threading
+import time
 
 import h2.errors
 import h2.settings
@@ -382,6 +383,27 @@ def test_early_responses_leave_the_connection(client):
     client.until(lambda: response.reset is not None)
     assert response.reset == Codes.NO_ERROR
     assert client.get("/").status == 200
+
+
+def test_a_request_that_ends_soon_after_its_response_is_not_reset(client):
+    number = client.start("POST", "/no-such-route", [("content-length", 5)], end=False)
+    assert client.finish(number).status == 404
+    client.h2.send_data(number, b"hello", end_stream=True)
+    assert client.get("/").status == 200
+    time.sleep(0.5)
+    client.sync()
+    assert client.responses[number].reset is None
+
+
+def test_a_reset_after_the_response_is_no_abuse(make_site):
+    site = make_site(settings={"http2_resets_max": 10})
+    with site.client() as client:
+        for _ in range(100):
+            number = client.start("POST", "/no-such-route", [("content-length", 5)], end=False)
+            assert client.finish(number).status == 404
+            client.cancel(number)
+        assert client.get("/").status == 200
+    assert site.server.counter("http2_reset_floods") == 0
 
 
 def test_expect_100_continue(client):

@@ -44,6 +44,16 @@ def test_curl(site, tmp_path):
         assert sorted(numbers) == sorted(b"01234567890123456789")
 
 
+@needs("curl")
+def test_curl_gets_a_response_before_its_request_is_whole(site, tmp_path):
+    """curl 7.88 and haproxy 2.6 drop one that RST_STREAM follows while they send."""
+    (tmp_path / "body").write_bytes(os.urandom(3 << 20))
+    for _ in range(5):
+        status = ["-o", "/dev/null", "-w", "%{http_code}", "--data-binary", f"@{tmp_path}/body"]
+        assert curl(site, *status, "URL/no-such-route") == b"404"
+        assert curl(site, *status, "URL/body") == b"413"
+
+
 # --- nghttp ---
 
 

@@ -291,3 +291,72 @@ def test_reading_continues_while_another_client_reads_nothing(serve):
             greedy.request(number, path="/static?size=1000000")
         for number in range(1, 41, 2):
             lives(other, number)
+
+
+# --- header tables of the client ---
+
+
+def sizes(*values):
+    return b"".join(b"\x00\x01" + value.to_bytes(4, "big") for value in values)
+
+
+def settings_of(*values):
+    payload = sizes(*values)
+    return len(payload).to_bytes(3, "big") + b"\x04\x00\x00\x00\x00\x00" + payload
+
+
+@pytest.mark.parametrize(
+    "values, updates",
+    [([0, 4096], b"\x20\x3f\xe1\x1f"), ([100, 0, 200], b"\x20\x3f\xa9\x01"), ([200, 100], b"\x3f\x45"), ([4096, 65536], b"")],
+)
+def test_the_smallest_table_of_one_settings_frame_is_signalled(raw, values, updates):
+    """RFC 7541 section 4.2: both the smallest and the last size that hold since the block before."""
+    raw.request(1)
+    assert raw.status(1) == 200
+    raw.send(settings_of(*values))
+    raw.request(3)
+    block = raw.until(frames.HeadersFrame, 3).data
+    assert block.startswith(updates) and (block[len(updates)] & 0xE0) != 0x20, block
+    assert dict(raw.decoder.decode(block))[":status"] == "200"
+
+
+# --- the end ---
+
+
+@pytest.mark.parametrize("served", [0, 1])
+def test_a_client_that_says_goaway_receives_one(raw, served):
+    """RFC 9113 section 6.8: it names what was served."""
+    if served:
+        raw.request(1)
+        assert raw.status(1) == 200
+    raw.send(frames.GoAwayFrame(0, last_stream_id=0, error_code=NO_ERROR))
+    assert raw.expect_goaway(NO_ERROR).last_stream_id == served
+
+
+# --- large heads ---
+
+
+def large_head(client, number, count, size):
+    """`count` fields with values of `size` bytes, in as few frames as possible."""
+    head = [(":method", "GET"), (":scheme", "http"), (":authority", "test"), (":path", "/")]
+    block = client.encoder.encode(head + [(f"x-{i}", "~" * size) for i in range(count)], huffman=False)
+    parts = [block[at : at + 16384] for at in range(0, len(block), 16384)]
+    found = [frames.HeadersFrame(number, data=parts[0], flags=["END_STREAM"])]
+    found += [frames.ContinuationFrame(number, data=part) for part in parts[1:]]
+    found[-1].flags.add("END_HEADERS")
+    return found
+
+
+def test_a_head_above_the_maximum_is_431_even_if_its_block_is_large(raw):
+    raw.send(*large_head(raw, 1, 12, 4000))
+    assert raw.status(1) == 431
+    lives(raw, 3)
+
+
+@pytest.mark.parametrize("size, count", [(65536, 15), (262144, 60), (1 << 20, 80)])
+def test_a_head_within_a_configured_maximum_is_served(serve, size, count):
+    server = serve(settings={"http2_header_list_size_max": size, "http2_connection_memory_max": 8 << 20})
+    with Raw(server.address) as client:
+        client.send(*large_head(client, 1, count, size // count - 200))
+        assert client.status(1) == 200
+        lives(client, 3)

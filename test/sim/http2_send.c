@@ -168,8 +168,9 @@ bool sim_h2_is_sent(const client_t *client, uint32_t at) {
 
 /* --- bodies --- */
 
+/* The response may have come before: then what is cut is the rest of the request. */
 static bool is_cut_now(const stream_t *stream) {
-    return !stream->done && stream->body_at >= stream->cut_at;
+    return !(stream->done && stream->ended) && stream->body_at >= stream->cut_at;
 }
 
 static uint32_t left_of(const stream_t *stream) {

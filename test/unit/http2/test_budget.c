@@ -112,6 +112,33 @@ static void test_data_that_was_under_way_when_its_stream_was_reset_is_no_flood(v
     peer_deinit(&peer);
 }
 
+/* Nor does one whose stream was refused, or came behind the last GOAWAY. */
+static void test_data_of_a_stream_that_was_not_admitted_is_no_flood(void **state) {
+    (void)state;
+    static peer_t peer;
+    uvhttp__http2_limits_t limits;
+    uvhttp__http2_limits_default(&limits);
+    limits.streams_max = 1;
+    for (unsigned closed = 0; closed < 2; closed++) {
+        peer_init_with(&peer, &limits);
+        WIRE(wire);
+        PUT(&wire, HEADERS, WHOLE, 1, "post");
+        feed_wire(&peer, &wire);
+        if (closed) uvhttp__http2_shutdown_now(&peer.http2);
+        wire.size = 0;
+        PUT(&wire, HEADERS, WHOLE, 3, "post");
+        for (unsigned i = 0; i < 2000; i++) PUT(&wire, DATA, 0, 3, "in small frames");
+        feed_wire(&peer, &wire);
+        assert_int_equal(peer.code, UVHTTP_E_AGAIN);
+        wire.size = 0;
+        put_get(&wire, 5); /* it has no body */
+        for (unsigned i = 0; i < 2000; i++) PUT(&wire, DATA, 0, 5, "");
+        feed_wire(&peer, &wire);
+        assert_int_equal(peer.code, UVHTTP_E_HTTP2_FLOOD);
+        peer_deinit(&peer);
+    }
+}
+
 static void test_rapid_resets_end_the_connection(void **state) {
     (void)state;
     void (*const kinds[])(wire_t *, unsigned) = {put_reset, put_provoked};
@@ -124,6 +151,31 @@ static void test_rapid_resets_end_the_connection(void **state) {
         assert_int_equal(peer.counters.reset_floods, 1);
         peer_deinit(&peer);
     }
+}
+
+/* There is no work that they could undo. */
+static void test_resets_behind_the_response_are_no_flood(void **state) {
+    (void)state;
+    static peer_t peer;
+    peer_init(&peer);
+    for (uint32_t id = 1; id < 2000; id += 2) {
+        WIRE(wire);
+        if (id > 1) wire.size = 0;
+        PUT(&wire, HEADERS, WHOLE, id, "post");
+        peer.events_size = peer.sent_size = 0;
+        feed_wire(&peer, &wire);
+        uvhttp__http2_stream_t *stream = uvhttp__http2_find(&peer.http2, id);
+        char frame[64] = {0};
+        (void)uvhttp__http2_write_headers(&peer.http2, stream, frame, 8, true);
+        wire.size = 0;
+        put_number(&wire, RST_STREAM, id, UVHTTP__HTTP2_CANCEL);
+        feed_wire(&peer, &wire);
+        assert_int_equal(peer.code, UVHTTP_E_AGAIN);
+        uvhttp__http2_release(&peer.http2, stream);
+    }
+    assert_int_equal(peer.http2.resets, 0);
+    assert_int_equal(peer.counters.resets_received, 1000);
+    peer_deinit(&peer);
 }
 
 static void test_what_is_slow_is_no_flood(void **state) {
@@ -378,12 +430,34 @@ static void test_the_last_ids_end_the_connection(void **state) {
     peer_deinit(&peer);
 }
 
+/* The last GOAWAY names each stream that is served. */
+static void test_the_last_ids_may_be_skipped(void **state) {
+    (void)state;
+    static peer_t peer;
+    peer_init(&peer);
+    WIRE(wire);
+    put_get(&wire, 0x7fffff81);
+    put_get(&wire, 0x7fffffa1);
+    feed_wire(&peer, &wire);
+    assert_string_equal(peer.sent, "settings ack\ngoaway 2147483647 NO_ERROR\nping uvh2stop\n");
+    wire.size = 0;
+    PUT(&wire, PING, ACK, 0, UVHTTP__HTTP2_SHUTDOWN_PING);
+    put_get(&wire, 0x7fffffff);
+    feed_wire(&peer, &wire);
+    assert_string_equal(peer.sent, "settings ack\ngoaway 2147483647 NO_ERROR\nping uvh2stop\n"
+                                   "goaway 2147483553 NO_ERROR\n");
+    assert_string_equal(peer.events, "settings 0 \nheaders 2147483521 get.\nheaders 2147483553 get.\ndiscard 0 get\n");
+    peer_deinit(&peer);
+}
+
 int main(void) {
     test_allocator_install();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_floods_end_the_connection),
         cmocka_unit_test(test_data_that_was_under_way_when_its_stream_was_reset_is_no_flood),
+        cmocka_unit_test(test_data_of_a_stream_that_was_not_admitted_is_no_flood),
         cmocka_unit_test(test_rapid_resets_end_the_connection),
+        cmocka_unit_test(test_resets_behind_the_response_are_no_flood),
         cmocka_unit_test(test_what_is_slow_is_no_flood),
         cmocka_unit_test(test_requests_pay_for_control_frames),
         cmocka_unit_test(test_small_messages_pay_unless_a_narrow_window_has_made_them),
@@ -396,6 +470,7 @@ int main(void) {
         cmocka_unit_test(test_shutdown_in_two_phases),
         cmocka_unit_test(test_shutdown_at_once),
         cmocka_unit_test(test_the_last_ids_end_the_connection),
+        cmocka_unit_test(test_the_last_ids_may_be_skipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -557,6 +557,33 @@ static void test_priority_that_names_itself(void **state) {
            UVHTTP_E_HTTP2_PROTOCOL);
 }
 
+static void own_discard(peer_t *peer, const uvhttp__http2_event_t *event) {
+    if (event->type == UVHTTP__HTTP2_EVENT_DATA) uvhttp__http2_discard(&peer->http2, event->stream, event->data.size);
+}
+
+/* Only the connection's window opens again. */
+static void test_what_is_discarded_brings_no_credit_to_its_stream(void **state) {
+    (void)state;
+    static peer_t peer;
+    static const char large[16000];
+    peer_init(&peer);
+    peer.own = own_discard;
+    WIRE(wire);
+    PUT(&wire, SETTINGS, ACK, 0, "");
+    PUT(&wire, HEADERS, WHOLE, 1, "post");
+    PUT(&wire, HEADERS, WHOLE, 3, "post");
+    PUT(&wire, HEADERS, WHOLE, 5, "post");
+    feed_wire(&peer, &wire);
+    for (unsigned i = 0; i < 36; i++) {
+        wire.size = 0;
+        put_frame(&wire, DATA, 0, 1 + i % 3 * 2, large, sizeof large);
+        feed_wire(&peer, &wire);
+    }
+    assert_string_equal(peer.sent, "settings ack\nwindow 0 +528000\n");
+    assert_int_equal(uvhttp__http2_find(&peer.http2, 1)->held, 0);
+    peer_deinit(&peer);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults_hold_until_settings_are_acknowledged),
@@ -584,6 +611,7 @@ int main(void) {
         cmocka_unit_test(test_priority_update),
         cmocka_unit_test(test_priority_field),
         cmocka_unit_test(test_priority_that_names_itself),
+        cmocka_unit_test(test_what_is_discarded_brings_no_credit_to_its_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -279,6 +279,29 @@ static void test_history(void **state) {
     peer_deinit(&peer);
 }
 
+/* The bits of a stream that ended long after it was opened are those of a later one already. */
+static void test_a_late_end_says_nothing_of_a_later_stream(void **state) {
+    (void)state;
+    static peer_t peer;
+    enum { LATE = 20, LAST = 140, LATER = LATE + UVHTTP__HTTP2_HISTORY };
+    uvhttp__http2_stream_t *late = NULL;
+    peer_init(&peer);
+    for (uint32_t number = 0; number <= LATER; number++) {
+        uvhttp__http2_stream_t *stream = uvhttp__http2_open_stream(&peer.http2, 2 * number + 1, true);
+        assert_non_null(stream);
+        if (number == LATE)
+            late = stream;
+        else
+            respond(&peer, stream, 0);
+        if (number != LAST) continue;
+        uvhttp__http2_reset(&peer.http2, late, UVHTTP__HTTP2_CANCEL);
+        uvhttp__http2_release(&peer.http2, late);
+    }
+    assert_int_equal(uvhttp__http2_history(&peer.http2, 2 * LATER + 1), UVHTTP__HTTP2_FINISHED);
+    assert_int_equal(uvhttp__http2_history(&peer.http2, 2 * LATE + 1), UVHTTP__HTTP2_WAS_RESET);
+    peer_deinit(&peer);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_half_closed_remote_takes_no_more),
@@ -296,6 +319,7 @@ int main(void) {
         cmocka_unit_test(test_content_length_is_held_to_at_the_other_ends),
         cmocka_unit_test(test_many_streams),
         cmocka_unit_test(test_history),
+        cmocka_unit_test(test_a_late_end_says_nothing_of_a_later_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 /* Needs: websocket. */
 #include "support/http2_client.h"
 
-enum { CANCEL = 8, MESSAGE_SIZE = 65536, MESSAGES = 48, WINDOW = 16 << 20 };
+enum { PROTOCOL_ERROR = 1, CANCEL = 8, MESSAGE_SIZE = 65536, MESSAGES = 48, WINDOW = 16 << 20 };
 
 static h2_out_t out;
 static h2_frame_t frame;
@@ -149,7 +149,47 @@ static void test_a_tunnel_does_not_hold_up_other_streams(void **state) {
     serving_leave(serving, fd);
 }
 
+static _Atomic(uvhttp_deferred_t *) waiting;
+
+static uvhttp_flow_t wait_here(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    atomic_store(&waiting, uvhttp_response_defer(res));
+    return UVHTTP_STOP;
+}
+
+/* While a middleware decides, the stream is no tunnel yet, and takes DATA only (RFC 9113 section 8.5). */
+static void test_trailers_reset_a_tunnel_that_is_not_open_yet(void **state) {
+    serving_t *serving = *state;
+    bool reset = false;
+    atomic_store(&waiting, NULL);
+    serving_make(serving);
+    assert_int_equal(uvhttp_use(serving->server, (uvhttp_middleware_t){.run = wait_here}), UVHTTP_OK);
+    add(serving, "/part", send_part);
+    serving_start(serving);
+    int fd = client_socket();
+    struct sockaddr_in address = loopback(serving->port);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    out.size = 0;
+    h2_put_preface(&out);
+    put_connect(1, "/part");
+    char block[16];
+    h2_put_frame(&out, H2_HEADERS, H2_END_HEADERS | H2_END_STREAM, 1, block, h2_put_field(block, 0, "x", "y"));
+    h2_put_frame(&out, H2_PING, 0, 0, "trailers", 8);
+    assert_int_equal(send(fd, out.data, out.size, MSG_NOSIGNAL), out.size);
+    do {
+        assert_true(h2_read(fd, &frame));
+        if (frame.type == H2_RST_STREAM && frame.stream == 1 && h2_get32(frame.payload) == PROTOCOL_ERROR) reset = true;
+    } while (frame.type != H2_PING);
+    uvhttp_deferred_t *deferred = atomic_load(&waiting);
+    assert_non_null(deferred);
+    assert_true(uvhttp_deferred_aborted(deferred));
+    uvhttp_deferred_release(deferred);
+    assert_true(reset);
+    serving_leave(serving, fd);
+}
+
 int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
-    return RUN_ON_EACH(test_what_waits_for_a_window_is_checked, test_a_tunnel_does_not_hold_up_other_streams);
+    return RUN_ON_EACH(test_what_waits_for_a_window_is_checked, test_a_tunnel_does_not_hold_up_other_streams,
+                       test_trailers_reset_a_tunnel_that_is_not_open_yet);
 }
