@@ -52,14 +52,18 @@ void uvhttp__accept_encoding_add(uvhttp__accept_encoding_t *accept, uvhttp_str_t
         } else if (uvhttp__str_equal(coding, UVHTTP__STR("*"))) {
             accept->any = (uint16_t)weight;
             accept->any_named = true;
+        } else if (uvhttp__str_equal_nocase(coding, UVHTTP__STR("identity"))) {
+            accept->identity = (uint16_t)weight;
         }
     }
 }
 
 uint16_t uvhttp__accept_gzip(const uvhttp__accept_encoding_t *accept) {
-    return accept->gzip_named || !accept->any_named ? accept->gzip : accept->any;
+    uint16_t weight = accept->gzip_named || !accept->any_named ? accept->gzip : accept->any;
+    return weight < accept->identity ? 0 : weight;
 }
 
 uint16_t uvhttp__accept_brotli(const uvhttp__accept_encoding_t *accept) {
-    return accept->brotli_named || !accept->any_named ? accept->brotli : accept->any;
+    uint16_t weight = accept->brotli_named || !accept->any_named ? accept->brotli : accept->any;
+    return weight < accept->identity ? 0 : weight;
 }
