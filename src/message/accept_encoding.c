@@ -24,8 +24,7 @@ static int parse_qvalue(uvhttp_str_t text) {
     return value <= 1000 ? value : -1;
 }
 
-/* The weight among the parameters of an element; 1000 without one, -1 if it is malformed. */
-static int find_weight(uvhttp_str_t parameters) {
+int uvhttp__accept_weight(uvhttp_str_t parameters) {
     int weight = 1000;
     while (parameters.size > 0) {
         uvhttp_str_t parameter = cut(&parameters, ';');
@@ -40,7 +39,7 @@ void uvhttp__accept_encoding_add(uvhttp__accept_encoding_t *accept, uvhttp_str_t
     while (value.size > 0) {
         uvhttp_str_t element = cut(&value, ',');
         uvhttp_str_t coding = cut(&element, ';');
-        int weight = find_weight(element);
+        int weight = uvhttp__accept_weight(element);
         if (weight < 0) continue;
         if (uvhttp__str_equal_nocase(coding, UVHTTP__STR("gzip")) ||
             uvhttp__str_equal_nocase(coding, UVHTTP__STR("x-gzip"))) {
