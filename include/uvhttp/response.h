@@ -72,7 +72,8 @@ UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_send_fd(uvhttp_response_t 
  * file). */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_send_file(uvhttp_response_t *res, int status,
                                                                 const char *content_type, const char *path);
-/** Sends no body. 204 and 304 have no Content-Length (RFC 9110 section 8.6). */
+/** Sends no body. 204 and 304 have no Content-Length (RFC 9110 section 8.6). A body that another function is given for
+ * 204, 205 or 304 is not sent. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_empty(uvhttp_response_t *res, int status);
 /** Sends 301, 302, 303, 307 or 308 with a Location field. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_redirect(uvhttp_response_t *res, int status,

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "handler/static.h"
+#include "message/accept_encoding.h"
 
 /* Somebody whose file is being looked up. */
 struct uvhttp__static_waiter {
@@ -191,14 +192,23 @@ static bool is_asked_for(const uvhttp__static_entry_t *entry, const uvhttp_reque
            memcmp(path.data + path.size - entry->path_size, entry->path, entry->path_size) == 0;
 }
 
+/* Whether the element of Accept is text/html, and has not the weight 0. */
+static bool is_html(uvhttp_str_t item) {
+    uvhttp_str_t parameters = {NULL, 0};
+    const char *semicolon = item.size ? memchr(item.data, ';', item.size) : NULL;
+    if (semicolon) {
+        parameters = (uvhttp_str_t){semicolon + 1, item.size - (size_t)(semicolon + 1 - item.data)};
+        item.size = (size_t)(semicolon - item.data);
+    }
+    return uvhttp__str_equal_nocase(uvhttp__str_trim(item), UVHTTP__STR("text/html")) &&
+           uvhttp__accept_weight(parameters) > 0;
+}
+
 static bool accepts_html(const uvhttp_request_t *req) {
     size_t index = 0;
     for (uvhttp_str_t value; uvhttp_request_header_next(req, "Accept", &index, &value);)
-        for (uvhttp_str_t item; uvhttp__list_next(&value, &item);) {
-            const char *end = item.size ? memchr(item.data, ';', item.size) : NULL;
-            if (end) item.size = (size_t)(end - item.data);
-            if (uvhttp__str_equal_nocase(uvhttp__str_trim(item), UVHTTP__STR("text/html"))) return true;
-        }
+        for (uvhttp_str_t item; uvhttp__list_next(&value, &item);)
+            if (is_html(item)) return true;
     return false;
 }
 

@@ -128,6 +128,7 @@ typedef struct uvhttp__static_file {
     uint32_t shared_fields_size; /* of them, in front, those that a 304 has too */
     const char *type;            /* the settings' or static */
     bool vary;                   /* there are others in other codings */
+    bool ahead;                  /* it was modified in the future: Last-Modified is not among the fields */
     bool settled; /* while the stamp is the same, so is the file: it was not changed so shortly before it was
                      read that another change might not show, and nothing was left out for want of memory */
     char text[];

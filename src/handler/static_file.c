@@ -74,6 +74,11 @@ static int write_etag(const draft_t *draft, char *text, size_t size) {
                     stamp->inode, suffixes[draft->coding]);
 }
 
+/* The date is in the future: what is sent for it depends on the time of the response (static_response.c). */
+static bool is_ahead(const draft_t *draft) {
+    return draft->unix_ms / 1000 < draft->stamp.modified_ns / 1000000000;
+}
+
 /* Returns the size of all; *shared: of those in front that a 304 has, too (RFC 9110 section 15.4.5). */
 static int write_fields(const draft_t *draft, const char *etag, char *text, uint32_t *shared) {
     static const char *const codings[UVHTTP__STATIC_CODINGS] = {"", "Content-Encoding: br\r\n",
@@ -85,8 +90,7 @@ static int write_fields(const draft_t *draft, const char *etag, char *text, uint
     int size = snprintf(text, FIELDS_MAX, "ETag: %s\r\n%s%s%s%s", etag, *cache_control ? "Cache-Control: " : "",
                         cache_control, *cache_control ? "\r\n" : "", draft->vary ? "Vary: Accept-Encoding\r\n" : "");
     *shared = (uint32_t)size;
-    /* A date in the future would be refused by clients (RFC 9110 section 8.8.2.1). */
-    if (draft->unix_ms / 1000 >= modified)
+    if (!is_ahead(draft))
         size += snprintf(text + size, FIELDS_MAX - (size_t)size, "Last-Modified: %.*s\r\n", (int)sizeof date, date);
     size += snprintf(text + size, FIELDS_MAX - (size_t)size,
                      "Accept-Ranges: bytes\r\n%s%sX-Content-Type-Options: nosniff\r\n", codings[draft->coding],
@@ -120,6 +124,7 @@ static uvhttp__static_file_t *file_new(const draft_t *draft) {
                                     .shared_fields_size = shared,
                                     .type = uvhttp__static_type(&draft->site->settings.options, draft->path),
                                     .vary = draft->vary,
+                                    .ahead = is_ahead(draft),
                                     .settled = draft->settled};
     uvhttp__ref_init(&file->ref);
     uvhttp__ref_acquire(&file->memory->ref);

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/date.h"
 #include "base/hash.h"
 #include "base/str.h"
 #include "handler/static.h"
@@ -179,6 +180,22 @@ static int put_fields(const serving_t *serving, size_t size) {
     return uvhttp__response_put_fields(serving->res, serving->file->fields.data, size);
 }
 
+/* A date in the future is replaced by that of the response (RFC 9110 section 8.8.2.1). The time is that of the loop
+ * iteration, which no Date that it sends is before. */
+static int put_modified(const serving_t *serving) {
+    uint64_t since_ns = uvhttp__clock_ns() - uvhttp_request_time_ns(serving->req);
+    int64_t now = (uvhttp__clock_unix_ms() - (int64_t)(since_ns / 1000000) - 1) / 1000;
+    char date[UVHTTP__DATE_SIZE];
+    uvhttp__date_write(date, serving->file->modified < now ? serving->file->modified : now);
+    return uvhttp__response_put_header(serving->res, UVHTTP__STR("Last-Modified"), (uvhttp_str_t){date, sizeof date},
+                                       true);
+}
+
+static int put_all_fields(const serving_t *serving) {
+    int status = put_fields(serving, serving->file->fields.size);
+    return status == UVHTTP_OK && serving->file->ahead ? put_modified(serving) : status;
+}
+
 /* Returns whether the response is made: 304, 412, or part of the file. */
 static bool respond_conditionally(const serving_t *serving, const uvhttp__static_fields_t *fields) {
     const uvhttp__static_file_t *file = serving->file;
@@ -196,7 +213,7 @@ static bool respond_conditionally(const serving_t *serving, const uvhttp__static
     if (!fields->range.data || uvhttp_request_method(serving->req) != UVHTTP_GET ||
         !uvhttp__static_range_applies(fields, &validators))
         return false;
-    if (put_fields(serving, file->fields.size) != UVHTTP_OK)
+    if (put_all_fields(serving) != UVHTTP_OK)
         refuse_memory(serving->res);
     else
         send_by_range(serving, fields->range);
@@ -210,7 +227,7 @@ void uvhttp__static_respond_file(uvhttp__static_cache_t *cache, const uvhttp__st
     uvhttp__static_fields(req, &fields);
     if (serving.file->vary && fields.accept_encoding) serving.file = choose(found, req);
     if (fields.any && respond_conditionally(&serving, &fields)) return;
-    if (put_fields(&serving, serving.file->fields.size) != UVHTTP_OK)
+    if (put_all_fields(&serving) != UVHTTP_OK)
         refuse_memory(res);
     else
         send_range(&serving, 200, 0, serving.file->size);

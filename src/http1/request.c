@@ -238,10 +238,13 @@ static ALWAYS_INLINE int parse(const uvhttp__http1_scanner_t *scanner, const cha
     if (UNLIKELY(uvhttp__load32(method) != uvhttp__load32("GET ")))
         head->method = (uint8_t)uvhttp__find_method(method, head->method_text.size);
     head->form = UVHTTP__FORM_ORIGIN;
-    if (UNLIKELY(data[head->target.offset] != '/' || head->method == UVHTTP_CONNECT))
-        rc = parse_other_target(data, head);
-    if (rc != 0) return rc;
     facts_t facts = {.seen = 0};
+    if (UNLIKELY(data[head->target.offset] != '/' || head->method == UVHTTP_CONNECT)) {
+        rc = parse_other_target(data, head);
+        if (rc != 0) return rc;
+        /* No tunnel is opened, and a client may have sent bytes for it already (RFC 9931 section 8). */
+        if (head->form == UVHTTP__FORM_AUTHORITY) facts.seen = SEEN_CLOSE;
+    }
     const uvhttp__field_t *field = head->headers, *const end = field + head->header_count;
     for (; field != end; ++field) {
         if (is_host(data, field))

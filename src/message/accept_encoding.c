@@ -24,8 +24,7 @@ static int parse_qvalue(uvhttp_str_t text) {
     return value <= 1000 ? value : -1;
 }
 
-/* The weight among the parameters of an element; 1000 without one, -1 if it is malformed. */
-static int find_weight(uvhttp_str_t parameters) {
+int uvhttp__accept_weight(uvhttp_str_t parameters) {
     int weight = 1000;
     while (parameters.size > 0) {
         uvhttp_str_t parameter = cut(&parameters, ';');
@@ -40,7 +39,7 @@ void uvhttp__accept_encoding_add(uvhttp__accept_encoding_t *accept, uvhttp_str_t
     while (value.size > 0) {
         uvhttp_str_t element = cut(&value, ',');
         uvhttp_str_t coding = cut(&element, ';');
-        int weight = find_weight(element);
+        int weight = uvhttp__accept_weight(element);
         if (weight < 0) continue;
         if (uvhttp__str_equal_nocase(coding, UVHTTP__STR("gzip")) ||
             uvhttp__str_equal_nocase(coding, UVHTTP__STR("x-gzip"))) {
@@ -52,14 +51,18 @@ void uvhttp__accept_encoding_add(uvhttp__accept_encoding_t *accept, uvhttp_str_t
         } else if (uvhttp__str_equal(coding, UVHTTP__STR("*"))) {
             accept->any = (uint16_t)weight;
             accept->any_named = true;
+        } else if (uvhttp__str_equal_nocase(coding, UVHTTP__STR("identity"))) {
+            accept->identity = (uint16_t)weight;
         }
     }
 }
 
 uint16_t uvhttp__accept_gzip(const uvhttp__accept_encoding_t *accept) {
-    return accept->gzip_named || !accept->any_named ? accept->gzip : accept->any;
+    uint16_t weight = accept->gzip_named || !accept->any_named ? accept->gzip : accept->any;
+    return weight < accept->identity ? 0 : weight;
 }
 
 uint16_t uvhttp__accept_brotli(const uvhttp__accept_encoding_t *accept) {
-    return accept->brotli_named || !accept->any_named ? accept->brotli : accept->any;
+    uint16_t weight = accept->brotli_named || !accept->any_named ? accept->brotli : accept->any;
+    return weight < accept->identity ? 0 : weight;
 }

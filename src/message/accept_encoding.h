@@ -8,6 +8,7 @@
 /* Weights in thousandths, 0: not acceptable. Zero it; a field that is absent altogether accepts nothing. */
 typedef struct uvhttp__accept_encoding {
     uint16_t gzip, brotli, any;
+    uint16_t identity; /* of no coding at all, if it is named */
     bool gzip_named, brotli_named, any_named;
 } uvhttp__accept_encoding_t;
 
@@ -15,7 +16,11 @@ typedef struct uvhttp__accept_encoding {
  * twice the last weight counts. */
 void uvhttp__accept_encoding_add(uvhttp__accept_encoding_t *accept, uvhttp_str_t value);
 
-/* The weights with "*" filled in for what is not named. */
+/* The weight among the parameters of an element, "q=0.5;level=1", in thousandths; 1000 without one, -1 if it is
+ * malformed (RFC 9110 section 12.4.2). Of any field of this kind. */
+int uvhttp__accept_weight(uvhttp_str_t parameters);
+
+/* The weights with "*" filled in for what is not named. 0, too, if no coding at all is preferred by name. */
 uint16_t uvhttp__accept_gzip(const uvhttp__accept_encoding_t *accept);
 uint16_t uvhttp__accept_brotli(const uvhttp__accept_encoding_t *accept);
 

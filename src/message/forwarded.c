@@ -81,8 +81,21 @@ static uvhttp_str_t unquoted(uvhttp_str_t value) {
     return value;
 }
 
+/* "_" and letters, digits, '.', '_' or '-' (RFC 7239 section 6). */
+static bool is_obfuscated(uvhttp_str_t text) {
+    if (text.size < 2 || text.data[0] != '_') return false;
+    for (size_t i = 1; i < text.size; i++) {
+        char c = text.data[i], lower = uvhttp__char_lower(c);
+        if (!(lower >= 'a' && lower <= 'z') && !(c >= '0' && c <= '9') && c != '.' && c != '_' && c != '-')
+            return false;
+    }
+    return true;
+}
+
+/* One that is hidden is 0. */
 static bool valid_port(uvhttp_str_t text, uint16_t *port) {
     uint64_t number;
+    if (is_obfuscated(text)) return true;
     if (text.size > 5 || uvhttp__str_parse_u64(text, &number) != UVHTTP_OK || number > UINT16_MAX) return false;
     *port = (uint16_t)number;
     return true;
@@ -113,9 +126,12 @@ static bool read_node(uvhttp_str_t text, uvhttp__peer_t *peer) {
     return true;
 }
 
-/* "unknown" and "_hidden" (RFC 7239 section 6) are no faults. */
+/* "unknown" and "_hidden" (RFC 7239 section 6), with or without a port, are no faults. */
 static bool hides(uvhttp_str_t node) {
-    return uvhttp__str_equal_nocase(node, UVHTTP__STR("unknown")) || (node.size > 1 && node.data[0] == '_');
+    if (node.size > 1 && node.data[0] == '_') return true;
+    const char *colon = node.size > 0 ? memchr(node.data, ':', node.size) : NULL;
+    if (colon) node.size = (size_t)(colon - node.data);
+    return uvhttp__str_equal_nocase(node, UVHTTP__STR("unknown"));
 }
 
 static void read_scheme(uvhttp_str_t text, uvhttp__client_t *client) {

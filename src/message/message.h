@@ -504,10 +504,13 @@ bool uvhttp__response_may_have_field(uvhttp_str_t name, uvhttp_str_t value);
 /* Sets (replace) or adds a field, with the checks on syntax but without those on state and on names that are the
  * library's: for the library's own fields. Returns 0, UVHTTP_E_INVALID, UVHTTP_E_NOMEM or UVHTTP_E_LIMIT. */
 int uvhttp__response_put_header(uvhttp_response_t *res, uvhttp_str_t name, uvhttp_str_t value, bool replace);
+/* Removes all fields of that name, without checks. */
+void uvhttp__response_remove_fields(uvhttp_response_t *res, uvhttp_str_t name);
 
-/* Whether a response with this status has a body and a Content-Length (RFC 9110 section 6.4.1): not 1xx, 204, 304. */
+/* Whether a response with this status has a body (RFC 9110 section 6.4.1): not 1xx, 204, 205, 304. Of them, 205 alone
+ * may have a Content-Length: 0. */
 static inline bool uvhttp__status_has_body(int status) {
-    return LIKELY(status == 200) || (status >= 200 && status != 204 && status != 304);
+    return LIKELY(status == 200) || (status >= 200 && status != 204 && status != 205 && status != 304);
 }
 
 #endif

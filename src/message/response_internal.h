@@ -41,7 +41,6 @@ static inline void uvhttp__response_set_type(uvhttp_response_t *res, uvhttp__con
     res->flags = (uint16_t)(others | (type.kept ? UVHTTP__RESPONSE_TYPE_KEPT : 0u));
 }
 
-void uvhttp__response_remove_fields(uvhttp_response_t *res, uvhttp_str_t name);
 /* Fields that frame the message or are made by the protocol. */
 bool uvhttp__response_field_is_reserved(uvhttp_str_t name);
 

@@ -66,10 +66,13 @@ static bool is_candidate(const compression_t *self, const uvhttp_response_t *res
     return may_be_encoded(res) && worth_compressing(self, res);
 }
 
-/* Whether a 304 may stand for a response that would be compressed: its size is unknown, its type rarely known. An
- * unnecessary Vary does no harm. */
+/* Whether a 304 may stand for a response that would be compressed, or a 206 be a part of one: the size of that is
+ * unknown, its type not always known. An unnecessary Vary does no harm. */
 static bool stands_for_candidate(const compression_t *self, const uvhttp_response_t *res) {
-    return res->status == 304 && may_be_encoded(res) && (res->content_type_size == 0 || worth_compressing(self, res));
+    if ((res->status != 304 && res->status != 206) || !may_be_encoded(res)) return false;
+    uvhttp_str_t type = {res->content_type, res->content_type_size};
+    return type.size == 0 || uvhttp__str_starts_with_nocase(type, UVHTTP__STR("multipart/byteranges")) ||
+           worth_compressing(self, res);
 }
 
 static uvhttp__coding_t choose(const compression_t *self, const uvhttp_request_t *req) {
@@ -112,15 +115,19 @@ static bool asks_with_weak(uvhttp_response_t *res) {
     return false;
 }
 
-/* Adds the fields of the response that it stands for (RFC 9110 section 15.4.5). */
-static void finish_not_modified(uvhttp_response_t *res) {
-    if (uvhttp__vary_add(res, UVHTTP__STR("Accept-Encoding")) == 0 && asks_with_weak(res)) (void)weaken_etag(res);
+/* Adds the fields of the response that it stands for (RFC 9110 sections 15.3.7 and 15.4.5). */
+static void finish_like_candidate(uvhttp_response_t *res) {
+    if (uvhttp__vary_add(res, UVHTTP__STR("Accept-Encoding")) != 0) return;
+    if (res->status == 304 && asks_with_weak(res)) (void)weaken_etag(res);
 }
 
+/* Ranges count the bytes of the other coding, the plain one, and its strong validator: none are offered here. */
 static int name_coding(uvhttp_response_t *res, uvhttp__coding_t coding) {
     uvhttp_str_t name = coding == UVHTTP__CODING_BROTLI ? UVHTTP__STR("br") : UVHTTP__STR("gzip");
     int status = weaken_etag(res);
-    return status == 0 ? put(res, UVHTTP__STR("Content-Encoding"), name, true) : status;
+    if (status == 0) status = put(res, UVHTTP__STR("Content-Encoding"), name, true);
+    if (status == 0) uvhttp__response_remove_fields(res, UVHTTP__STR("Accept-Ranges"));
+    return status;
 }
 
 /* --- a complete body --- */
@@ -189,7 +196,7 @@ static void encode_pieces(const compression_t *self, uvhttp_response_t *res, uvh
 
 static void on_finish(uvhttp_response_t *res, void *user) {
     const compression_t *self = user;
-    if (stands_for_candidate(self, res)) finish_not_modified(res);
+    if (stands_for_candidate(self, res)) finish_like_candidate(res);
     if (!is_candidate(self, res)) return;
     /* Steps that can fail come first: a body must not leave in a coding that its head does not name. */
     if (uvhttp__vary_add(res, UVHTTP__STR("Accept-Encoding")) != 0) return;

@@ -79,6 +79,8 @@ static ALWAYS_INLINE char *write_head(const uvhttp__http1_stream_t *stream, char
         out = PUT(out, "Transfer-Encoding: chunked\r\n");
     else if (length != UVHTTP_SIZE_UNKNOWN && uvhttp__status_has_body(res->status))
         out = put_length(out, length);
+    else if (UNLIKELY(res->status == 205)) /* it has no body, but ends there only if that is said */
+        out = put_length(out, 0);
     if (UNLIKELY(!stream->keep_alive))
         out = PUT(out, "Connection: close\r\n");
     else if (UNLIKELY(exchange->request.head.version == UVHTTP_HTTP_1_0))

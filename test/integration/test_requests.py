@@ -90,6 +90,16 @@ def test_absolute_form_wins_over_host(connection):
     assert seen["host"] == "other.example:81" and seen["path"] == "/echo/x" and seen["query"] == "q"
 
 
+@pytest.mark.http1("CONNECT with bytes for the tunnel")
+def test_bytes_for_a_refused_tunnel_are_no_requests(server):
+    """RFC 9931 section 8."""
+    with server.connect() as connection:
+        connection.send_anyway(b"CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n" + b"GET /n/7 HTTP/1.1\r\nHost: a\r\n\r\n")
+        response = connection.response()
+        assert response.status == 501 and response.header("Connection") == "close"
+        connection.assert_closed()
+
+
 @pytest.mark.http1("HTTP/1.0")
 def test_http_1_0_closes_unless_keep_alive_was_asked_for(server):
     with server.connect() as connection:

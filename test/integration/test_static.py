@@ -2,6 +2,7 @@
 import base64
 import collections
 import concurrent.futures
+import email.utils
 import gzip
 import hashlib
 import html.parser
@@ -281,6 +282,25 @@ def test_what_may_not_be_read_is_forbidden(start, root):
 
 
 # --- conditions ---
+
+
+def test_a_date_in_the_future_is_replaced_by_that_of_the_response(start, root):
+    """RFC 9110 section 8.8.2.1; the date itself is sent as soon as it has passed."""
+    server = start("revalidate_ms=4294967295")
+    write(root / "ahead.txt", "from tomorrow", age=-86400)
+    soon = write(root / "soon.txt", "from soon", age=-5)
+    for headers, status in [([], 200), ([("Range", "bytes=0-3")], 206)]:
+        response = get(server, "/ahead.txt", headers=headers)
+        assert response.status == status
+        sent = email.utils.parsedate_to_datetime(response.header("Date"))
+        assert 0 <= (sent - email.utils.parsedate_to_datetime(response.header("Last-Modified"))).total_seconds() <= 2
+    again = get(server, "/ahead.txt", headers=[("If-Modified-Since", response.header("Last-Modified"))])
+    assert again.status == 200 and again.body == b"from tomorrow"
+    date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(soon.stat().st_mtime))
+    assert get(server, "/soon.txt").header("Last-Modified") not in (None, date)
+    harness.poll(lambda: get(server, "/soon.txt").header("Last-Modified") == date)
+    time.sleep(1.1)
+    assert get(server, "/soon.txt").header("Last-Modified") == date
 
 
 def test_conditional_requests(server, root):
@@ -642,7 +662,8 @@ def test_the_fallback_can_be_for_navigation_only(start):
     for target in ("/some/page", "/users/john.doe"):
         response = get(server, target, headers=browser)
         assert response.body == b"<h1>home</h1>" and "Accept" in response.all("Vary"), target
-        for accept in ([], [("Accept", "*/*")], [("Accept", "application/json")], [("Accept", "text/html2, xtext/html")]):
+        for accept in ([], [("Accept", "*/*")], [("Accept", "application/json")], [("Accept", "text/html2, xtext/html")],
+                       [("Accept", "text/html;q=0, application/json")], [("Accept", "text/html; charset=utf-8 ;Q=0.000")]):
             refused = get(server, target, headers=accept)
             assert refused.status == 404, accept
             # A cache that keeps it must not send it to a browser (RFC 9110 section 12.5.5).

@@ -134,7 +134,7 @@ static const vector_t vectors[] = {
      "malformed or too many chunk extensions\n", SEEN("HTTP_CHUNK_EXTENSION", "POST", "/hello", "/hello"),
      .refused = false, .close = true},
     {"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", 501, "Not Implemented\n",
-     SEEN("HTTP_METHOD_UNKNOWN", "CONNECT", "a:1", ""), .refused = true, .close = false},
+     SEEN("HTTP_METHOD_UNKNOWN", "CONNECT", "a:1", ""), .refused = true, .close = true},
     {"GET /missing HTTP/1.1\r\nHost: a\r\n\r\n", 404, "Not Found\n", SEEN("NOT_FOUND", "GET", "/missing", "/missing"),
      .close = false},
     {"PUT /hello HTTP/1.1\r\nHost: a\r\n\r\n", 405, "Method Not Allowed\n",

@@ -340,6 +340,18 @@ static void test_connection_options_of_http_1_1(void **state) {
     expect_steering("1", cases, sizeof cases / sizeof *cases);
 }
 
+/* RFC 9931 section 8: what follows may be meant for the tunnel. */
+static void test_connect_is_the_last_request_of_its_connection(void **state) {
+    (void)state;
+    static const char *const texts[] = {"CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n",
+                                        "CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\nConnection: keep-alive\r\n\r\n",
+                                        "CONNECT a:1 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
+        feed_result_t result;
+        assert_false(feed_accepted(texts[i], &result)->keep_alive);
+    }
+}
+
 static void test_connection_options_of_http_1_0(void **state) {
     (void)state;
     static const steering_t cases[] = {
@@ -374,6 +386,6 @@ int main(void) {
                      test_fields_of_every_size_are_cut_the_same, test_host_syntax, test_each_byte_of_a_port_is_a_digit,
                      test_each_byte_of_a_name_is_one_of_a_name, test_an_authority_is_what_it_is_within_its_size,
                      test_host_is_required_once, test_authority_of_the_target_wins_over_host,
-                     test_connection_options_of_http_1_1, test_connection_options_of_http_1_0,
-                     test_malformed_connection_and_expect);
+                     test_connection_options_of_http_1_1, test_connect_is_the_last_request_of_its_connection,
+                     test_connection_options_of_http_1_0, test_malformed_connection_and_expect);
 }

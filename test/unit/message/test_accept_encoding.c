@@ -29,6 +29,10 @@ static void test_weights(void **state) {
         {"*;q=0.001", 1, 1},
         {"*;q=0, br", 0, 1000},
         {"identity;q=0", 0, 0},
+        {"identity;q=0, gzip;q=0.1", 100, 0},
+        {"identity, gzip, br;q=0.9", 1000, 0}, /* what it likes less than no coding at all is not for it */
+        {"gzip;q=0.5, br, Identity;q=0.6", 0, 1000},
+        {"*;q=0.5, identity;q=0.6", 0, 0},
         {"gzip;q=1.001", 0, 0}, /* malformed: passed over */
         {"gzip;q=2, br", 0, 1000},
         {"gzip;q=0.1234, br", 0, 1000},

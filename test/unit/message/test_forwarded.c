@@ -97,6 +97,14 @@ static void test_forwarded_is_read_from_the_last_element_to_the_first_that_is_no
         {.fields = {"for=_hidden, for=10.0.0.2"}, .client = "10.0.0.2"},
         {.fields = {"for=\"_gazonk:99\""}, .client = "10.0.0.1"},
         {.fields = {"for=198.51.100.9, for=unknown"}, .client = "10.0.0.1"},
+        {.fields = {"for=\"unknown:99\""}, .client = "10.0.0.1"},
+        {.fields = {"for=\"Unknown:_port\", for=10.0.0.2"}, .client = "10.0.0.2"},
+        /* A port that is hidden (RFC 7239 section 6). */
+        {.fields = {"for=\"192.0.2.7:_pA.b-c_9\""}, .client = "192.0.2.7"},
+        {.fields = {"for=\"[2001:db8::7]:_1\";proto=https"}, .client = "2001:db8::7", .https = true},
+        {.fields = {"for=\"192.0.2.7:_\""}, .client = "10.0.0.1", .ignored = true},
+        {.fields = {"for=\"192.0.2.7:_a b\""}, .client = "10.0.0.1", .ignored = true},
+        {.fields = {"for=\"unknown_\""}, .client = "10.0.0.1", .ignored = true},
         /* What cannot be read. */
         {.fields = {"for=192.0.2.7, for=192.0.2.256"}, .client = "10.0.0.1", .ignored = true},
         {.fields = {"for=192.0.2.7, proto=https"}, .client = "10.0.0.1", .ignored = true},

@@ -101,6 +101,11 @@ static void test_the_client_s_preference_is_kept(void **state) {
     (void)state;
     respond(NULL, "gzip;q=0.9, br;q=0.8", "text/plain", plain, PLAIN_SIZE);
     assert_header("Content-Encoding", "gzip");
+    exchange_deinit(&ex);
+    setup(NULL);
+    respond(NULL, "identity, gzip;q=0.9, br;q=0.8", "text/plain", plain, PLAIN_SIZE);
+    assert_untouched(plain, PLAIN_SIZE);
+    assert_header("Vary", "Accept-Encoding");
 }
 
 static void test_a_coding_that_is_off_is_not_used(void **state) {
@@ -215,6 +220,45 @@ static void test_partial_responses_are_left_alone(void **state) {
     uvhttp__response_finish(&ex.res);
     assert_untouched(plain, PLAIN_SIZE);
     middleware.destroy(middleware.user);
+}
+
+static void respond_partially(const char *type, const char *cache_control) {
+    uvhttp_middleware_t middleware = uvhttp_compression(NULL);
+    exchange_deinit(&ex);
+    setup(NULL);
+    if (cache_control) assert_int_equal(uvhttp_response_header(&ex.res, "Cache-Control", cache_control), 0);
+    middleware.run(&ex.req, &ex.res, middleware.user);
+    assert_int_equal(uvhttp_response_send_static(&ex.res, 206, type, plain, 10), 0);
+    uvhttp__response_finish(&ex.res);
+    assert_untouched(plain, 10);
+    middleware.destroy(middleware.user);
+}
+
+/* RFC 9110 section 15.3.7 */
+static void test_a_206_varies_as_the_response_that_it_is_a_part_of(void **state) {
+    (void)state;
+    respond_partially("text/plain", NULL);
+    assert_header("Vary", "Accept-Encoding");
+    respond_partially("multipart/byteranges; boundary=x", NULL); /* the type of the parts does not show */
+    assert_header("Vary", "Accept-Encoding");
+    respond_partially("image/png", NULL);
+    assert_no_header("Vary");
+    respond_partially("text/plain", "no-transform");
+    assert_no_header("Vary");
+}
+
+/* Ranges count the bytes before compression. */
+static void test_a_compressed_response_offers_no_ranges(void **state) {
+    (void)state;
+    assert_int_equal(uvhttp_response_header(&ex.res, "Accept-Ranges", "bytes"), 0);
+    respond(NULL, "gzip", "text/plain", plain, PLAIN_SIZE);
+    assert_header("Content-Encoding", "gzip");
+    assert_no_header("Accept-Ranges");
+    exchange_deinit(&ex);
+    setup(NULL);
+    assert_int_equal(uvhttp_response_header(&ex.res, "Accept-Ranges", "bytes"), 0);
+    respond(NULL, NULL, "text/plain", plain, PLAIN_SIZE);
+    assert_header("Accept-Ranges", "bytes");
 }
 
 /* The response of a handler that has evaluated If-None-Match. */
@@ -334,7 +378,8 @@ int main(void) {
         test_vary_is_sent_to_clients_that_accept_nothing, test_sizes_have_limits, test_types_decide,
         test_what_is_encoded_or_must_not_be_transformed_is_left_alone,
         test_a_body_that_does_not_shrink_is_sent_as_it_is, test_vary_is_not_doubled_and_a_strong_etag_becomes_weak,
-        test_partial_responses_are_left_alone, test_lists_in_several_fields_are_read_to_their_end,
+        test_partial_responses_are_left_alone, test_a_206_varies_as_the_response_that_it_is_a_part_of,
+        test_a_compressed_response_offers_no_ranges, test_lists_in_several_fields_are_read_to_their_end,
         test_a_304_varies_as_the_response_that_it_stands_for, test_a_304_has_the_validator_that_the_client_has,
         test_wrong_options_are_refused, test_every_allocation_may_fail);
 }

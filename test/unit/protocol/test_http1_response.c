@@ -18,6 +18,11 @@ static void pieces_of_status(uvhttp_request_t *req, uvhttp_response_t *res, void
     uvhttp_response_end(res);
 }
 
+static void text_of_status(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_response_send(res, (int)strtol(uvhttp_request_param(req, "status").data, NULL, 10), "text/plain", "abc", 3);
+}
+
 static void hello(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     uvhttp_response_text(res, 200, "hello");
@@ -28,6 +33,7 @@ static void start(serving_t *serving) {
     uvhttp_get(serving->server, "/trailers", with_trailers, NULL);
     uvhttp_get(serving->server, "/pieces/:status", pieces_of_status, NULL);
     uvhttp_get(serving->server, "/sized/:status", pieces_of_status, "sized");
+    uvhttp_get(serving->server, "/whole/:status", text_of_status, NULL);
     uvhttp_get(serving->server, "/hello", hello, NULL);
     serving_start(serving);
 }
@@ -52,6 +58,7 @@ static const char *first_response(serving_t *serving, const char *request) {
 }
 
 #define OK_HEAD "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
+#define RESET_HEAD "HTTP/1.1 205 Reset Content\r\nContent-Type: text/plain\r\n"
 
 static void test_trailers_follow_the_last_chunk_for_who_asks(void **state) {
     serving_t *serving = *state;
@@ -76,6 +83,12 @@ static void test_pieces_of_what_has_no_body_are_not_sent(void **state) {
         {GET("/sized/204"), "HTTP/1.1 204 No Content\r\nContent-Type: text/plain\r\n\r\n"},
         {GET("/pieces/304"), "HTTP/1.1 304 Not Modified\r\nContent-Type: text/plain\r\n\r\n"},
         {GET("/sized/304"), "HTTP/1.1 304 Not Modified\r\nContent-Type: text/plain\r\n\r\n"},
+        {GET("/whole/204"), "HTTP/1.1 204 No Content\r\nContent-Type: text/plain\r\n\r\n"},
+        /* RFC 9110 section 15.3.6: no content, but the length of it is sent. */
+        {GET("/pieces/205"), RESET_HEAD "Content-Length: 0\r\n\r\n"},
+        {GET("/sized/205"), RESET_HEAD "Content-Length: 0\r\n\r\n"},
+        {GET("/whole/205"), RESET_HEAD "Content-Length: 0\r\n\r\n"},
+        {"HEAD /sized/205 HTTP/1.1\r\nHost: a\r\n\r\n", RESET_HEAD "Content-Length: 0\r\n\r\n"},
         {GET("/sized/200"), OK_HEAD "Content-Length: 6\r\n\r\nabcdef"},
         {GET("/pieces/200"), OK_HEAD "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n"},
     };
