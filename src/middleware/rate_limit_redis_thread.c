@@ -3,6 +3,7 @@
  * the same order. A query is decided exactly once: by its reply, by its deadline, or because Redis is unreachable. May
  * include: base, obs. */
 #include <errno.h>
+#include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -132,6 +133,8 @@ static void connect_now(uvhttp__redis_store_t *store) {
         go_away(store, store->redis ? store->redis->errstr : "out of memory");
         return;
     }
+    /* hiredis leaves the descriptor to programs that the process starts, and it asks without the password. */
+    (void)fcntl(store->redis->fd, F_SETFD, FD_CLOEXEC);
     store->state = UVHTTP__REDIS_CONNECTING;
     store->input_size = 0;
     store->connect_until_ns = uvhttp__redis_now_ns() + DEAD_MS * MS;
