@@ -115,8 +115,7 @@ static void be_there(uvhttp__redis_store_t *store) {
     store->backoff_ms = UVHTTP__REDIS_BACKOFF_MS_MIN;
 }
 
-static void go_away(uvhttp__redis_store_t *store, const char *why) {
-    report_away(store, why);
+static void disconnect(uvhttp__redis_store_t *store) {
     if (store->redis) redisFree(store->redis);
     store->redis = NULL;
     store->state = UVHTTP__REDIS_AWAY;
@@ -124,6 +123,11 @@ static void go_away(uvhttp__redis_store_t *store, const char *why) {
     store->backoff_ms = store->backoff_ms * 2 < BACKOFF_MS_MAX ? store->backoff_ms * 2 : BACKOFF_MS_MAX;
     fail_all(store, &store->sent, UVHTTP_E_ABORTED);
     fail_all(store, &store->waiting, UVHTTP_E_ABORTED);
+}
+
+static void go_away(uvhttp__redis_store_t *store, const char *why) {
+    report_away(store, why);
+    disconnect(store);
 }
 
 static void connect_now(uvhttp__redis_store_t *store) {
@@ -267,6 +271,11 @@ static bool receive(uvhttp__redis_store_t *store, char *why, size_t size) {
 static void read_replies(uvhttp__redis_store_t *store) {
     char why[128] = "";
     bool good = receive(store, why, sizeof why);
+    /* Redis, or a firewall, ends what has been idle for long. Whether it is an outage, the next connection shows. */
+    if (!good && store->state == UVHTTP__REDIS_READY && !store->sent.first) {
+        disconnect(store);
+        return;
+    }
     const char *at = store->input, *end = at + store->input_size;
     while (good && at < end) {
         uvhttp__redis_reply_t reply;
