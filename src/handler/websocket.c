@@ -410,15 +410,18 @@ const uvhttp__channel_events_t uvhttp__ws_events = {.on_open = on_open,
 void uvhttp_ws_pause(uvhttp_ws_t *ws) {
     if (ws->state != UVHTTP__WS_OPEN || ws->paused) return;
     ws->paused = true;
+    ws->paused_ms = uvhttp__channel_now_ms(ws->channel);
     ws->channel->ops->pause(ws->channel);
 }
 
-/* The time in which nothing was read is not the client's. */
+/* The time in which nothing was read is not the client's. All other time is: a client that sends a byte now and then
+ * must not profit from an application that pauses often. */
 void uvhttp_ws_resume(uvhttp_ws_t *ws) {
     if (!ws->paused) return;
-    uint64_t now_ms = uvhttp__channel_now_ms(ws->channel);
+    uint64_t pause_ms = uvhttp__channel_now_ms(ws->channel) - ws->paused_ms;
     ws->paused = false;
-    ws->received_ms = ws->message.start_ms = now_ms;
+    ws->received_ms += pause_ms;
+    ws->message.start_ms += pause_ms;
     ws->channel->ops->resume(ws->channel);
     if (ws->state == UVHTTP__WS_OPEN) uvhttp__ws_set_timer(ws);
 }

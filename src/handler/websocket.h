@@ -72,8 +72,9 @@ struct uvhttp_ws {
     const char *subprotocol;
     void *data;
     uvhttp__ws_assembly_t message;
-    uint64_t received_ms; /* last byte of the client */
+    uint64_t received_ms; /* last byte of the client, later by the pauses since then */
     uint64_t pinged_ms;
+    uint64_t paused_ms;  /* start of the last pause */
     uint64_t closing_ms; /* when our close frame was sent */
     uvhttp__ws_parser_t parser;
     uint8_t state; /* uvhttp__ws_state_t */

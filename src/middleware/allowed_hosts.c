@@ -47,11 +47,28 @@ static bool is_below(uvhttp_str_t host, uvhttp_str_t name) {
     return at[-1] == '.' && uvhttp__bytes_equal_nocase(at, name.data, name.size);
 }
 
+/* The address of "[2001:db8::1]". */
+static bool read_ipv6(uvhttp_str_t host, struct in6_addr *address) {
+    char text[INET6_ADDRSTRLEN];
+    if (host.size < 4 || host.size - 2 >= sizeof text || host.data[0] != '[' || host.data[host.size - 1] != ']')
+        return false;
+    memcpy(text, host.data + 1, host.size - 2);
+    text[host.size - 2] = '\0';
+    return inet_pton(AF_INET6, text, address) == 1;
+}
+
+/* An IPv6 address has several texts. */
+static bool same_host(uvhttp_str_t host, uvhttp_str_t item) {
+    struct in6_addr a, b;
+    return uvhttp__str_equal_nocase(host, item) ||
+           (read_ipv6(host, &a) && read_ipv6(item, &b) && memcmp(&a, &b, sizeof a) == 0);
+}
+
 /* An IPv4 address is read as it is written by everybody: "127.1" and "0x7f.1" are names that a resolver may know. */
 static bool is_loopback(uvhttp_str_t host) {
     const uvhttp_str_t localhost = UVHTTP__STR("localhost");
     if (uvhttp__str_equal_nocase(host, localhost) || is_below(host, localhost)) return true;
-    if (uvhttp__str_equal(host, UVHTTP__STR("[::1]"))) return true;
+    if (same_host(host, UVHTTP__STR("[::1]"))) return true;
     char text[sizeof "255.255.255.255"];
     struct in_addr address;
     if (host.size >= sizeof text) return false;
@@ -64,8 +81,7 @@ static bool allows(const allowed_hosts_t *allowed, uvhttp_str_t host) {
     uvhttp_str_t rest = uvhttp__str_from(allowed->hosts), item;
     while (uvhttp__list_next(&rest, &item)) {
         bool below = uvhttp__str_starts_with(item, UVHTTP__STR("*."));
-        if (below ? is_below(host, (uvhttp_str_t){item.data + 2, item.size - 2}) : uvhttp__str_equal_nocase(host, item))
-            return true;
+        if (below ? is_below(host, (uvhttp_str_t){item.data + 2, item.size - 2}) : same_host(host, item)) return true;
     }
     return allowed->loopback && is_loopback(host);
 }
@@ -88,23 +104,14 @@ static bool is_name(uvhttp_str_t host) {
     return host.size > 0 && host.data[0] != '.' && host.data[host.size - 1] != '.';
 }
 
-static bool is_ipv6(uvhttp_str_t host) {
-    char text[INET6_ADDRSTRLEN];
-    struct in6_addr address;
-    if (host.size < 4 || host.size - 2 >= sizeof text || host.data[0] != '[' || host.data[host.size - 1] != ']')
-        return false;
-    memcpy(text, host.data + 1, host.size - 2);
-    text[host.size - 2] = '\0';
-    return inet_pton(AF_INET6, text, &address) == 1;
-}
-
 /* The first host that is malformed; data NULL: none is. */
 static uvhttp_str_t wrong_host(const char *hosts) {
     uvhttp_str_t rest = uvhttp__str_from(hosts), item;
+    struct in6_addr address;
     while (uvhttp__list_next(&rest, &item)) {
         uvhttp_str_t name = item;
         if (uvhttp__str_starts_with(item, UVHTTP__STR("*."))) name = (uvhttp_str_t){item.data + 2, item.size - 2};
-        if (!is_name(name) && !is_ipv6(item)) return item;
+        if (!is_name(name) && !read_ipv6(item, &address)) return item;
     }
     return (uvhttp_str_t){NULL, 0};
 }

@@ -3,6 +3,7 @@
  * the same order. A query is decided exactly once: by its reply, by its deadline, or because Redis is unreachable. May
  * include: base, obs. */
 #include <errno.h>
+#include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -114,8 +115,7 @@ static void be_there(uvhttp__redis_store_t *store) {
     store->backoff_ms = UVHTTP__REDIS_BACKOFF_MS_MIN;
 }
 
-static void go_away(uvhttp__redis_store_t *store, const char *why) {
-    report_away(store, why);
+static void disconnect(uvhttp__redis_store_t *store) {
     if (store->redis) redisFree(store->redis);
     store->redis = NULL;
     store->state = UVHTTP__REDIS_AWAY;
@@ -125,6 +125,11 @@ static void go_away(uvhttp__redis_store_t *store, const char *why) {
     fail_all(store, &store->waiting, UVHTTP_E_ABORTED);
 }
 
+static void go_away(uvhttp__redis_store_t *store, const char *why) {
+    report_away(store, why);
+    disconnect(store);
+}
+
 static void connect_now(uvhttp__redis_store_t *store) {
     store->redis =
         store->path[0] ? redisConnectUnixNonBlock(store->path) : redisConnectNonBlock(store->host, store->port);
@@ -132,6 +137,8 @@ static void connect_now(uvhttp__redis_store_t *store) {
         go_away(store, store->redis ? store->redis->errstr : "out of memory");
         return;
     }
+    /* hiredis leaves the descriptor to programs that the process starts, and it asks without the password. */
+    (void)fcntl(store->redis->fd, F_SETFD, FD_CLOEXEC);
     store->state = UVHTTP__REDIS_CONNECTING;
     store->input_size = 0;
     store->connect_until_ns = uvhttp__redis_now_ns() + DEAD_MS * MS;
@@ -264,6 +271,11 @@ static bool receive(uvhttp__redis_store_t *store, char *why, size_t size) {
 static void read_replies(uvhttp__redis_store_t *store) {
     char why[128] = "";
     bool good = receive(store, why, sizeof why);
+    /* Redis, or a firewall, ends what has been idle for long. Whether it is an outage, the next connection shows. */
+    if (!good && store->state == UVHTTP__REDIS_READY && !store->sent.first) {
+        disconnect(store);
+        return;
+    }
     const char *at = store->input, *end = at + store->input_size;
     while (good && at < end) {
         uvhttp__redis_reply_t reply;

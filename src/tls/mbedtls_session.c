@@ -133,7 +133,7 @@ bool uvhttp__tls_session_chose_h2(const uvhttp__tls_session_t *session) {
 
 int uvhttp__tls_session_read(uvhttp__tls_session_t *session, char *data, size_t size, size_t *got) {
     int result = mbedtls_ssl_read(&session->ssl, (unsigned char *)data, size);
-    if (result <= 0) return code_of(result, UVHTTP_E_TLS_RECORD);
+    if (result < 0) return code_of(result, UVHTTP_E_TLS_RECORD); /* 0: empty records; mbedTLS refuses a flood of them */
     *got = (size_t)result;
     return UVHTTP_OK;
 }

@@ -54,6 +54,17 @@ static void test_names_are_matched_whole_or_below(void **state) {
     expect(&(uvhttp_allowed_hosts_options_t){.hosts = "example.com, *.example.org,192.0.2.1,[2001:db8::1]"}, good, bad);
 }
 
+/* One address has several texts, of which browsers have one (RFC 5952). */
+static void test_an_ipv6_address_is_matched_however_it_is_written(void **state) {
+    (void)state;
+    static const char *const good[] = {"[2001:db8::1]", "[2001:DB8:0::0:1]:80", "[2001:db8:0:0:0:0:0:1]", NULL};
+    static const char *const bad[] = {"[2001:db8::2]", "[2001:db8::1", "2001:db8::1", "[]", "[", NULL};
+    expect(&(uvhttp_allowed_hosts_options_t){.hosts = "[2001:db8::1]"}, good, bad);
+    expect(&(uvhttp_allowed_hosts_options_t){.hosts = "example.org, [2001:0db8:0:0::1]"}, good, bad);
+    static const char *const loopback[] = {"[::1]", "[0:0:0:0:0:0:0:1]:8080", NULL};
+    expect(&(uvhttp_allowed_hosts_options_t){.loopback = true}, loopback, bad);
+}
+
 static void test_the_response_says_what_to_do(void **state) {
     (void)state;
     uvhttp_middleware_t middleware =
@@ -80,5 +91,6 @@ static void test_what_names_no_host_is_refused(void **state) {
 
 int main(void) {
     return RUN_TESTS(test_loopback_has_its_names_and_addresses, test_names_are_matched_whole_or_below,
-                     test_the_response_says_what_to_do, test_what_names_no_host_is_refused);
+                     test_an_ipv6_address_is_matched_however_it_is_written, test_the_response_says_what_to_do,
+                     test_what_names_no_host_is_refused);
 }

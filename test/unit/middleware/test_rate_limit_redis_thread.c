@@ -3,6 +3,7 @@
  */
 /* Needs: middleware redis. */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <poll.h>
 #include <sys/un.h>
@@ -279,6 +280,49 @@ static void test_it_is_asked_again_when_it_is_back(void **state) {
     stop(serving);
 }
 
+/* Redis ends connections that have been idle for its `timeout`. */
+static void test_an_idle_connection_that_ends_is_no_outage(void **state) {
+    serving_t *serving = *state;
+    listen_as_redis(false);
+    redis.replies = (const char *const[]){LOADED, ALLOWED, NULL};
+    start(serving, (uvhttp_rate_limit_redis_options_t){0});
+    assert_int_equal(ask(serving), 200);
+    leave(false);
+    struct pollfd comes_back = {redis.listener, POLLIN, 0};
+    assert_int_equal(poll(&comes_back, 1, TIMEOUT_MS), 1);
+    assert_int_equal(ask(serving), 200);
+    assert_string_equal(logged, "");
+    stop(serving);
+}
+
+/* The descriptor of this process whose peer is `fd`: the server is here, too. */
+static int other_end(int fd) {
+    struct sockaddr_storage wanted, peer;
+    socklen_t wanted_size = sizeof wanted, size;
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&wanted, &wanted_size), 0);
+    for (int other = 0; other < 1024; other++) {
+        size = sizeof peer;
+        if (getpeername(other, (struct sockaddr *)&peer, &size) != 0 || size != wanted_size) continue;
+        if (memcmp(&peer, &wanted, size) == 0) return other;
+    }
+    return -1;
+}
+
+/* Whoever has it asks Redis without the password. */
+static void test_no_program_that_is_started_inherits_the_connection(void **state) {
+    static const bool kinds[] = {false, true};
+    for (size_t i = 0; i < 2; i++) {
+        listen_as_redis(kinds[i]);
+        redis.replies = (const char *const[]){"+OK\r\n", LOADED, ALLOWED, NULL};
+        start(*state, (uvhttp_rate_limit_redis_options_t){.password = "pot"});
+        assert_int_equal(ask(*state), 200);
+        int fd = other_end(redis.fd);
+        assert_true(fd >= 0);
+        assert_int_equal(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+        stop(*state);
+    }
+}
+
 /* --- hiredis without memory --- */
 
 static atomic_size_t calls, fail_at; /* of the functions that stand in front of its own */
@@ -326,5 +370,7 @@ int main(void) {
                      test_what_redis_refuses_or_never_replies_is_no_decision, test_an_error_that_is_long_is_cut,
                      test_a_reply_that_is_too_long_ends_the_connection,
                      test_without_a_reply_in_time_there_is_no_decision, test_where_nobody_listens_there_is_no_decision,
-                     test_it_is_asked_again_when_it_is_back, test_without_memory_for_a_command_there_is_no_decision);
+                     test_it_is_asked_again_when_it_is_back, test_an_idle_connection_that_ends_is_no_outage,
+                     test_no_program_that_is_started_inherits_the_connection,
+                     test_without_memory_for_a_command_there_is_no_decision);
 }
