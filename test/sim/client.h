@@ -290,6 +290,10 @@ bool sim_h2_pump(client_t *client);
 /* client->out was sent. */
 void sim_h2_pumped(client_t *client);
 
+/* http2_memory.c */
+/* The server may keep more for it than a connection may have. */
+bool sim_h2_is_greedy(const client_t *client);
+
 /* http2_credit.c */
 /* Credit that is due, into client->control. */
 void sim_h2_credit(client_t *client);

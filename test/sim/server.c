@@ -567,6 +567,7 @@ void sim_server_plan(uint64_t seed) {
     if (sim_h2_stream_window > sim_h2_connection_window / 4) sim_h2_stream_window = sim_h2_connection_window / 4;
     plan_crowd(seed);
     sim_coding_reset(seed);
+    sim_h2_memory_plan(seed);
     sim_redis_reset(seed);
     sim_names_reset(seed);
     sim_guest_plan(seed);
@@ -621,6 +622,7 @@ static void make_config(uint64_t seed, uvhttp_server_config_t *config) {
     config->drain_timeout = SIM_DRAIN_S;
     config->http2_connection_window = sim_h2_connection_window;
     config->http2_stream_window = sim_h2_stream_window < 16384 ? 16384 : sim_h2_stream_window;
+    if (sim_h2_memory_max) config->http2_connection_memory_max = sim_h2_memory_max;
     if (sim_compresses) config->http2_connection_memory_max = 16 << 20; /* for responses that are large */
     snprintf(config->spool_directory, sizeof config->spool_directory, SIM_SPOOL);
     if (sim_spool_max) config->spool_size_max = sim_spool_max;

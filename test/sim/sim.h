@@ -301,6 +301,9 @@ extern bool sim_tls_listens, sim_proxy_listens, sim_access_logged;
 extern bool sim_access_log_is_file; /* else a function of the application's gets its lines */
 /* What the server may take ahead of its use, of a connection and of a stream of HTTP/2. */
 extern uint32_t sim_h2_connection_window, sim_h2_stream_window;
+/* http2_connection_memory_max, if it is small; else 0. http2_memory.c */
+extern uint32_t sim_h2_memory_max;
+void sim_h2_memory_plan(uint64_t seed);
 extern bool sim_wall_jumps;              /* somebody sets the clock while the server runs */
 extern bool sim_threads_are_patient;     /* a request waits for one as long as it takes */
 extern uint32_t sim_response_timeout_ms; /* of some routes; 0: none */
