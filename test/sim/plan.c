@@ -178,10 +178,14 @@ static void plan_bytes(client_t *client, bool slow, bool direct) {
         add(client, (op_t){.kind = OP_FIN});
         return;
     }
+    client->tcp.stubborn = sim_one_in(r, 4);
+    if (direct && !sim_tcp_min_rate && sim_one_in(r, 6)) /* it sleeps, and then reads all */
+        add(client, (op_t){.kind = OP_STOP_READING, .ms = SIM_TCP_SLEEP_MS + sim_below(r, SIM_TCP_SLEEP_MS)});
     for (uint32_t i = sim_below(r, slow ? 4 : 8); i > 0; i--) {
         add(client, (op_t){.kind = OP_BYTES, .size = sim_log_uniform(r, size_max)});
         plan_pauses(client, slow);
     }
+    if (client->tcp.stubborn) add(client, (op_t){.kind = OP_PAUSE, .ms = 60000});
     plan_end_of_bytes(client);
 }
 
