@@ -282,6 +282,8 @@ static op_t plan_hoarded(sim_random_t *r) {
 static void plan_http2(client_t *client, bool slow) {
     sim_random_t *r = &client->plan;
     const bool hoards = sim_h2_memory_max && !slow && sim_one_in(r, 2);
+    client->hoards = hoards;
+    if (hoards && client->piece_max > 40) client->piece_max = 100000;
     if (client->publishes || sim_one_in(r, 3)) {
         plan_tunnels(client, slow);
         return;

@@ -608,7 +608,7 @@ static void make_config(uint64_t seed, uvhttp_server_config_t *config) {
     config->quiet = true;
     config->raise_descriptor_limit = false;
     sim_places = config->max_connections = sim_crowd ? crowd_places : sim_places_are_few ? 4 : 100;
-    config->read_buffer_size = sim_one_in(&random, 3) ? 1024 : 16384;
+    config->read_buffer_size = sim_one_in(&random, sim_h2_memory_max ? 1 : 3) ? 1024 : 16384;
     config->read_buffer_count = sim_one_in(&random, 3) ? 8 : 64;
     config->write_buffer_size = sim_one_in(&random, 3) ? 1024 : 16384;
     config->write_queue_max = sim_one_in(&random, 3) ? 8192 : 65536;
