@@ -61,9 +61,9 @@ UVHTTP_EXPORT UVHTTP_IN_COROUTINE int uvhttp_coro_work(void (*run)(void *arg), v
  *
  * Returns 0, UVHTTP_E_EOF (the end; trailers are available), UVHTTP_E_TIMEOUT (call again), UVHTTP_E_INVALID,
  * UVHTTP_E_STATE (another request, or two coroutines at once), or the reason why the rest will never arrive:
- * UVHTTP_E_ABORTED, UVHTTP_E_HTTP_*, UVHTTP_E_NOMEM. The client then receives the server's response instead of the
- * handler's. The same holds for a time limit of the server: it returns UVHTTP_E_HTTP_TIMEOUT or
- * UVHTTP_E_RESPONSE_TIMEOUT, and later waits return UVHTTP_E_ABORTED. */
+ * UVHTTP_E_ABORTED, UVHTTP_E_LIMIT (http2_connection_memory_max), UVHTTP_E_HTTP_*, UVHTTP_E_NOMEM. The client then
+ * receives the server's response instead of the handler's. The same holds for a time limit of the server: it returns
+ * UVHTTP_E_HTTP_TIMEOUT or UVHTTP_E_RESPONSE_TIMEOUT, and later waits return UVHTTP_E_ABORTED. */
 UVHTTP_EXPORT UVHTTP_IN_COROUTINE int uvhttp_coro_read_body(struct uvhttp_request *req, uvhttp_str_t *piece,
                                                             uint32_t timeout_ms);
 

@@ -168,6 +168,12 @@ static void on_deadline(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *us
     uvhttp__call_complete(call, UVHTTP_E_TIMEOUT);
 }
 
+/* Of the others UVHTTP_E_LIMIT is a result: an interim response does not fit, or the stream of a body that is read was
+ * reset for the memory of its connection. */
+static bool waits_for_capacity(uvhttp__call_operation_t operation) {
+    return operation != UVHTTP__CALL_INTERIM && operation != UVHTTP__CALL_READ;
+}
+
 static void operate(uvhttp__call_t *call) {
     uvhttp__exchange_t *exchange = call->exchange;
     uvhttp_response_t *res = &exchange->response;
@@ -190,7 +196,7 @@ static void operate(uvhttp__call_t *call) {
             case UVHTTP__CALL_END: status = sink->end(res); break;
             case UVHTTP__CALL_READ: break;
         }
-    call->waits_for_client = status == UVHTTP_E_LIMIT && call->operation != UVHTTP__CALL_INTERIM;
+    call->waits_for_client = status == UVHTTP_E_LIMIT && waits_for_capacity(call->operation);
     if (!call->waits_for_client && !call->waits_for_body) uvhttp__call_complete(call, status);
 }
 

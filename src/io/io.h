@@ -334,7 +334,7 @@ void uvhttp__stream_send_last(uvhttp__stream_t *stream);
 /* FIN once the queue is empty; receiving continues. */
 void uvhttp__stream_shutdown(uvhttp__stream_t *stream);
 
-/* Whether bytes wait in the socket that have not been received yet. */
+/* Whether bytes wait in the socket that have not been received yet; never behind close or reset. */
 bool uvhttp__stream_unread(const uvhttp__stream_t *stream);
 
 /* Closes immediately. Queued output that the kernel has not accepted is dropped (released). The peer gets FIN, or RST

@@ -218,6 +218,7 @@ static void deliver_held(uvhttp__stream_t *stream) {
 
 bool uvhttp__stream_unread(const uvhttp__stream_t *stream) {
     int size = 0;
+    if (uvhttp__stream_is_over(stream)) return false; /* its descriptor may be another's */
     if (stream->filter && stream->filter->ops->unread(stream)) return true;
     return stream->held_size > 0 || (ioctl(stream->fd, FIONREAD, &size) == 0 && size > 0);
 }

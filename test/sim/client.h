@@ -156,6 +156,9 @@ typedef struct tcp {
     bool rude;         /* it resets, reads nothing, or cuts TLS off: anything may happen */
     bool ended;        /* its half, behind all of its bytes */
     bool server_ended; /* its half; the client continues with its own */
+    bool stubborn;     /* it keeps its half open behind the end of the server, too */
+    uint64_t ended_ns; /* since when it does; 0: it does not */
+    uint64_t wakes_ns; /* it has read nothing for long until then; 0: it has not slept */
     uint64_t deaf_ns;  /* since when it reads nothing; 0: it reads */
     uint64_t sent;
     unsigned char head[3]; /* of the frame that is coming */
@@ -195,6 +198,7 @@ typedef struct client {
     uint64_t closes_ns; /* then the last byte before its FIN has come */
     bool started, done;
     bool publishes; /* WebSocket with a topic, whatever else there is */
+    bool hoards;    /* HTTP/2: large bodies at the same time, in large frames */
     /* the response that is coming */
     parser_state_t state;
     char head[HEAD_MAX];
@@ -289,6 +293,10 @@ bool sim_h2_can_pump(const client_t *client);
 bool sim_h2_pump(client_t *client);
 /* client->out was sent. */
 void sim_h2_pumped(client_t *client);
+
+/* http2_memory.c */
+/* The server may keep more for it than a connection may have. */
+bool sim_h2_is_greedy(const client_t *client);
 
 /* http2_credit.c */
 /* Credit that is due, into client->control. */
@@ -409,6 +417,7 @@ uint64_t sim_metrics_have(route_t route, int status);
 
 /* --- tcp_client.c --- */
 
+#define SIM_TCP_SLEEP_MS 40000u
 /* It speaks to the TCP server. */
 void sim_tcp_open(client_t *client);
 void sim_tcp_upgrade(client_t *client, const op_t *op);
@@ -422,6 +431,9 @@ void sim_tcp_ended(const client_t *client, bool reset);
 bool sim_tcp_half_ended(client_t *client);
 /* It has read nothing for a while. */
 void sim_tcp_check_deaf(const client_t *client);
+/* The server has to close until then a connection whose end its client does not return. */
+uint64_t sim_tcp_closes_ns(const client_t *client);
+void sim_tcp_check_closed(client_t *client);
 
 /* --- clients.c --- */
 

@@ -236,6 +236,7 @@ static void begin_op(client_t *client, const op_t *op) {
         case OP_STOP_READING:
             client->read_ns = sim_now_ns + op->ms * SIM_MS;
             client->closes_ns = 0;
+            if (op->ms >= SIM_TCP_SLEEP_MS) client->tcp.wakes_ns = client->read_ns;
             if (op->ms <= 1000000) break;
             client->wild = client->tcp.rude = true;
             client->tcp.deaf_ns = sim_now_ns;
@@ -388,7 +389,8 @@ static uint64_t soon(client_t *client) {
 /* Until the server closes at the latest, behind a FIN: at once, unless a handler may take its time. */
 static uint64_t fin_ns(const client_t *client) {
     bool is_over = !client->h2 && client->state == HEAD && client->responded >= client->asked && !client->lingers;
-    return client->moved_ns + (is_over ? 2u : SIM_FIN_S) * 1000 * SIM_MS;
+    uint64_t moved_ns = client->moved_ns > client->tcp.wakes_ns ? client->moved_ns : client->tcp.wakes_ns;
+    return moved_ns + (is_over ? 2u : SIM_FIN_S) * 1000 * SIM_MS;
 }
 
 /* When it has something to do by itself; what the server does wakes it before. */
@@ -398,6 +400,7 @@ static uint64_t next_of(client_t *client) {
     if (client->read_ns > sim_now_ns && client->read_ns < next) next = client->read_ns;
     bool acts = sim_client_readable(client->conn) && client->read_ns <= sim_now_ns;
     if (client->tcp.server_ended) acts = sim_server_has_closed(client->conn);
+    if (sim_tcp_closes_ns(client) < next) next = sim_tcp_closes_ns(client);
     if (client->at < client->op_count && !stuck) {
         op_kind_t kind = client->ops[client->at].kind;
         bool waits = kind == OP_WAIT || kind == OP_SETTLE || kind == OP_PAUSE || kind == OP_AWAIT_CLOSE ||
@@ -423,6 +426,7 @@ static void check_fin(client_t *client) {
         sim_fail("client %u: %u s after its FIN the server has not closed", client->id,
                  (unsigned)((sim_now_ns - client->moved_ns) / 1000 / SIM_MS));
     client->moved_ns = sim_now_ns;
+    client->tcp.wakes_ns = 0;
 }
 
 /* A part of the PROXY header, of the handshake, or of a request, or nothing at all. */
@@ -481,6 +485,7 @@ static void client_step(client_t *client) {
     read_some(client);
     if (client->done) return;
     check_fin(client);
+    sim_tcp_check_closed(client);
     bool busy = flush_first(client);
     if (client->at < client->op_count && !busy) do_op(client);
     if (client->done) return;

@@ -123,7 +123,8 @@ static void on_events(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
     feed->ms = sim_request_number(req, "ms", 10) / 8;
     feed->random = sim_random_of(feed->tag, 0x4b);
     uvhttp_events_options_t options = {.on_close = on_close, .user = feed, .queue_max = 1 << 20};
-    options.heartbeat_ms = 1 + sim_log_uniform(&feed->random, 5000);
+    options.heartbeat_ms =
+        1 + (sim_one_in(&feed->random, 2) ? sim_below(&feed->random, 3) : sim_log_uniform(&feed->random, 5000));
     snprintf(tag, sizeof tag, "%x", feed->tag);
     if (uvhttp_response_header(res, "X-Tag", tag) != UVHTTP_OK) return;
     if (uvhttp_events_open(res, &options, &feed->events) != UVHTTP_OK) {

@@ -6,7 +6,7 @@
 
 #include "http2.h"
 
-enum { LIST_MAX = 8192, PROMPT_MS = 2000, KEPT_MAX = 400000 };
+enum { LIST_MAX = 8192, PROMPT_MS = 2000 };
 
 void sim_h2_new(client_t *client, uint32_t window) {
     client->h2 = calloc(1, sizeof *client->h2);
@@ -189,11 +189,9 @@ static void take_data(client_t *client, uint32_t id, unsigned flags, const char 
 
 /* The server keeps only so much for a connection whose windows are closed. */
 static void tunnel_was_reset(client_t *client, stream_t *stream, uint32_t error) {
-    uint64_t kept = sim_ws_outstanding(client);
-    for (uint32_t i = 0; i < client->asked; i++)
-        if (!client->h2->streams[i].done) kept += client->requests[i].size;
     bool slow = (error == UVHTTP__HTTP2_CANCEL && stream->tunnel->stingy) ||
-                (error == UVHTTP__HTTP2_ENHANCE_YOUR_CALM && kept > KEPT_MAX);
+                (error == UVHTTP__HTTP2_ENHANCE_YOUR_CALM && sim_h2_is_greedy(client));
+    (void)sim_h2_is_cut_off(client, stream, error);
     sim_ws_was_reset(stream->tunnel, uvhttp__http2_error_name(error), slow);
 }
 
@@ -207,7 +205,7 @@ static void take_reset(client_t *client, uint32_t id, uint32_t error) {
     if (stream->tunnel && stream->tunnel->open)
         tunnel_was_reset(client, stream, error);
     else if (!client->wild && !sim_failing && !client->requests[id / 2].may_break &&
-             !sim_events_are_dropped(&client->requests[id / 2]))
+             !sim_events_are_dropped(&client->requests[id / 2]) && !sim_h2_is_cut_off(client, stream, error))
         sim_fail("client %u: request %x was reset: %s", client->id, client->requests[id / 2].tag,
                  uvhttp__http2_error_name(error));
     if (stream->tunnel && !stream->tunnel->open) stream->tunnel->decided = stream->tunnel->ended = true;

@@ -18,8 +18,9 @@ enum {
 typedef struct stream {
     tunnel_t *tunnel; /* NULL: it is that of an ordinary request */
     bool headed, tagged, done;
-    bool reset; /* by this client */
-    bool ended; /* END_STREAM or RST_STREAM was sent, or the server wants no more of its body */
+    bool reset;   /* by this client */
+    bool cut_off; /* by the server, for the memory of the connection */
+    bool ended;   /* END_STREAM or RST_STREAM was sent, or the server wants no more of its body */
     bool trailer;
     uint64_t at;
     int status;
@@ -90,6 +91,11 @@ void sim_h2_put_field(char **block, const char *name, const char *value);
 bool sim_h2_tunnel_opens(stream_t *stream, int status, const char *extension, bool ends);
 /* END_STREAM has come. */
 void sim_h2_tunnel_ended(client_t *client, stream_t *stream);
+
+/* --- http2_memory.c --- */
+
+/* Whether the memory of the connection is the reason of a reset. */
+bool sim_h2_is_cut_off(client_t *client, stream_t *stream, uint32_t error);
 
 /* --- http2_credit.c: both windows of both directions --- */
 

@@ -231,7 +231,11 @@ static void put_data(client_t *client, writer_t *out, stream_t *stream, uint32_t
     uint32_t capacity = sim_h2_capacity(client->h2, stream), left = left_of(stream), pad = 0;
     if (stream->cut_at < stream->body_at + left) left = stream->cut_at - stream->body_at;
     if (left > client->h2->piece_max) left = client->h2->piece_max;
-    uint32_t part = left > 0 ? sim_log_uniform(&client->random, left < capacity ? left : capacity) : 0, size = part;
+    uint32_t most = left < capacity ? left : capacity;
+    uint32_t part = most > 0 && client->hoards ? most
+                    : most > 0                 ? sim_log_uniform(&client->random, most)
+                                               : 0,
+             size = part;
     bool padded = client->h2->pads && part < capacity && sim_one_in(&client->random, client->h2->pads);
     if (padded) {
         pad = sim_below(&client->random, capacity - part < 256 ? capacity - part : 256);

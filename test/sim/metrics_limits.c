@@ -43,6 +43,7 @@ static void check_limits(void) {
         {"tls_resumption_refused", false},
         {"trace_spans", sim_traces},
         {"http2_windows_exceeded", lawless},
+        {"http2_memory_exceeded", sim_h2_memory_max > 0 || lawless},
         {"http2_header_blocks_too_large", lawless},
         {"http2_continuation_floods", lawless},
         {"http2_settings_too_large", lawless},

@@ -178,10 +178,14 @@ static void plan_bytes(client_t *client, bool slow, bool direct) {
         add(client, (op_t){.kind = OP_FIN});
         return;
     }
+    client->tcp.stubborn = sim_one_in(r, 4);
+    if (direct && !sim_tcp_min_rate && sim_one_in(r, 6)) /* it sleeps, and then reads all */
+        add(client, (op_t){.kind = OP_STOP_READING, .ms = SIM_TCP_SLEEP_MS + sim_below(r, SIM_TCP_SLEEP_MS)});
     for (uint32_t i = sim_below(r, slow ? 4 : 8); i > 0; i--) {
         add(client, (op_t){.kind = OP_BYTES, .size = sim_log_uniform(r, size_max)});
         plan_pauses(client, slow);
     }
+    if (client->tcp.stubborn) add(client, (op_t){.kind = OP_PAUSE, .ms = 60000});
     plan_end_of_bytes(client);
 }
 
@@ -262,8 +266,24 @@ static void plan_tunnels(client_t *client, bool slow) {
     plan_end(client, (SIM_KEEPALIVE_S + 10) * 1000);
 }
 
+/* Bodies that the server keeps at the same time. */
+static op_t plan_hoarded(sim_random_t *r) {
+    static const route_t routes[] = {ECHO, UPLOAD, SPOOL, LIVE, COBODY, BHANDLE, EARLY};
+    return (op_t){.kind = OP_REQUEST,
+                  .route = routes[sim_below(r, sizeof routes / sizeof *routes)],
+                  .size = sim_log_uniform(r, 20000),
+                  .body = sim_one_in(r, 4) ? sim_log_uniform(r, 60000) : 20000 + sim_below(r, 40000),
+                  .ms = sim_one_in(r, 3) ? 0 : sim_log_uniform(r, 1500),
+                  .wait_ms = sim_one_in(r, 2) ? sim_log_uniform(r, 1500) : 0,
+                  .chunked = sim_one_in(r, 2),
+                  .cut = sim_one_in(r, 12)};
+}
+
 static void plan_http2(client_t *client, bool slow) {
     sim_random_t *r = &client->plan;
+    const bool hoards = sim_h2_memory_max && !slow && sim_one_in(r, 2);
+    client->hoards = hoards;
+    if (hoards && client->piece_max > 40) client->piece_max = 100000;
     if (client->publishes || sim_one_in(r, 3)) {
         plan_tunnels(client, slow);
         return;
@@ -271,10 +291,10 @@ static void plan_http2(client_t *client, bool slow) {
     uint32_t count = 1 + sim_below(r, slow ? 4 : 14);
     sim_h2_new(client, sim_one_in(r, 2) ? 65535 : 2048 + sim_below(r, 100000));
     for (uint32_t i = 0; i < count; i++) {
-        op_t op = plan_request(client, slow);
-        op.cut = sim_one_in(r, 8);
+        op_t op = hoards ? plan_hoarded(r) : plan_request(client, slow);
+        op.cut = op.cut || sim_one_in(r, 8);
         add(client, op);
-        if (sim_one_in(r, 3)) plan_pauses(client, slow);
+        if (sim_one_in(r, hoards ? 12 : 3)) plan_pauses(client, slow);
         if (sim_one_in(r, 12)) add(client, (op_t){.kind = OP_SETTINGS, .size = 2048 + sim_below(r, 100000)});
     }
     add(client, (op_t){.kind = OP_WAIT});

@@ -15,7 +15,14 @@
 
 #include "kernel.h"
 
-enum { THREADS_MAX = 128, STEPS_MAX = 2000000, CROWD_STEPS_MAX = 20000000, HOURS_MAX = 4, STALL_US = 1000 };
+enum {
+    THREADS_MAX = 128,
+    STEPS_MAX = 2000000,
+    CROWD_STEPS_MAX = 20000000,
+    HOURS_MAX = 4,
+    STALL_US = 1000,
+    INTERRUPTS = 16
+};
 
 typedef enum state {
     UNUSED,
@@ -275,6 +282,10 @@ static void wake_one_of(const void *object, state_t state, bool all) {
  * Those of deferred handles are shared by address. */
 static void yield_without_lock(void) {
     if (!in_world && threads[running].locks == 0 && sim_one_in(&order, 4)) sim_yield();
+}
+
+void sim_interrupt(void) {
+    if (!in_world && thread_count > 1 && threads[running].locks == 0 && sim_one_in(&order, INTERRUPTS)) sim_yield();
 }
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex) {

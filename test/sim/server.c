@@ -567,6 +567,7 @@ void sim_server_plan(uint64_t seed) {
     if (sim_h2_stream_window > sim_h2_connection_window / 4) sim_h2_stream_window = sim_h2_connection_window / 4;
     plan_crowd(seed);
     sim_coding_reset(seed);
+    sim_h2_memory_plan(seed);
     sim_redis_reset(seed);
     sim_names_reset(seed);
     sim_guest_plan(seed);
@@ -607,7 +608,7 @@ static void make_config(uint64_t seed, uvhttp_server_config_t *config) {
     config->quiet = true;
     config->raise_descriptor_limit = false;
     sim_places = config->max_connections = sim_crowd ? crowd_places : sim_places_are_few ? 4 : 100;
-    config->read_buffer_size = sim_one_in(&random, 3) ? 1024 : 16384;
+    config->read_buffer_size = sim_one_in(&random, sim_h2_memory_max ? 1 : 3) ? 1024 : 16384;
     config->read_buffer_count = sim_one_in(&random, 3) ? 8 : 64;
     config->write_buffer_size = sim_one_in(&random, 3) ? 1024 : 16384;
     config->write_queue_max = sim_one_in(&random, 3) ? 8192 : 65536;
@@ -621,6 +622,7 @@ static void make_config(uint64_t seed, uvhttp_server_config_t *config) {
     config->drain_timeout = SIM_DRAIN_S;
     config->http2_connection_window = sim_h2_connection_window;
     config->http2_stream_window = sim_h2_stream_window < 16384 ? 16384 : sim_h2_stream_window;
+    if (sim_h2_memory_max) config->http2_connection_memory_max = sim_h2_memory_max;
     if (sim_compresses) config->http2_connection_memory_max = 16 << 20; /* for responses that are large */
     snprintf(config->spool_directory, sizeof config->spool_directory, SIM_SPOOL);
     if (sim_spool_max) config->spool_size_max = sim_spool_max;

@@ -125,6 +125,8 @@ void sim_wait_poll(const struct pollfd *fds, uint64_t count, uint64_t deadline_n
 void sim_wait_time(uint64_t deadline_ns);
 /* Another thread, or the world, may go first. */
 void sim_yield(void);
+/* The same, seldom, unless the thread has a lock: of a call that takes no time. */
+void sim_interrupt(void);
 uint64_t sim_steps(void);
 /* What the world and threads other than the calling one have done. */
 uint64_t sim_steps_of_others(void);
@@ -301,6 +303,9 @@ extern bool sim_tls_listens, sim_proxy_listens, sim_access_logged;
 extern bool sim_access_log_is_file; /* else a function of the application's gets its lines */
 /* What the server may take ahead of its use, of a connection and of a stream of HTTP/2. */
 extern uint32_t sim_h2_connection_window, sim_h2_stream_window;
+/* http2_connection_memory_max, if it is small; else 0. http2_memory.c */
+extern uint32_t sim_h2_memory_max;
+void sim_h2_memory_plan(uint64_t seed);
 extern bool sim_wall_jumps;              /* somebody sets the clock while the server runs */
 extern bool sim_threads_are_patient;     /* a request waits for one as long as it takes */
 extern uint32_t sim_response_timeout_ms; /* of some routes; 0: none */
@@ -412,8 +417,9 @@ void sim_dial_check_end(void);
 
 #define SIM_TCP_PORT 8200u
 struct uvhttp_server_config;
-extern bool sim_tcp_listens;    /* there is a TCP server. Of the seed */
-extern uint32_t sim_tcp_idle_s; /* its idle_timeout; 0: none */
+extern bool sim_tcp_listens;      /* there is a TCP server. Of the seed */
+extern uint32_t sim_tcp_idle_s;   /* its idle_timeout; 0: none */
+extern uint32_t sim_tcp_min_rate; /* its min_send_rate; 0: none */
 void sim_tcp_plan(uint64_t seed);
 void sim_tcp_add(struct uvhttp_server *server, const struct uvhttp_server_config *config);
 void sim_tcp_start(uint64_t seed);

@@ -39,7 +39,7 @@ typedef struct pipe {
     void *user;          /* what callbacks get */
     bool direct, nobody; /* nobody: whose it is is not known */
     sim_random_t random;
-    uvhttp_timer_t tick;
+    uvhttp_timer_t tick, leave;
     bool ticks, paused, pressed, ended, stopped;
     bool broken;     /* a send has failed, and not because of what was called here: on_close says why */
     uint64_t due_ns; /* of set_timer; 0: it is not set */
@@ -58,6 +58,7 @@ static bool no_end, no_stop; /* those handlers are NULL */
 
 static void act(pipe_t *pipe);
 static void flow(pipe_t *pipe);
+static void tick_in(pipe_t *pipe, uint32_t ms);
 
 /* --- what clients know --- */
 
@@ -80,6 +81,7 @@ sim_pipe_mode_t sim_pipe_mode(uint32_t tag) {
 /* --- sending --- */
 
 static void note_over(pipe_t *pipe, bool reset) {
+    if (!pipe->is.over) pipe->is.over_ns = sim_now_ns;
     pipe->is.over = true;
     pipe->is.reset = pipe->is.reset || reset;
     pipe->due_ns = 0;
@@ -157,16 +159,20 @@ static void call_behind_end(pipe_t *pipe) {
     }
 }
 
-static void close_now(pipe_t *pipe) {
-    note_over(pipe, false);
-    uvhttp_tcp_close(pipe->tcp);
+/* In the same call, or while the rest goes out. */
+static void end_with(pipe_t *pipe, void (*end)(uvhttp_tcp_t *tcp), bool reset) {
+    note_over(pipe, reset);
+    end(pipe->tcp);
     call_behind_end(pipe);
+    if (!pipe->is.closed && sim_one_in(&pipe->random, 2)) tick_in(pipe, sim_log_uniform(&pipe->random, 3000));
+}
+
+static void close_now(pipe_t *pipe) {
+    end_with(pipe, uvhttp_tcp_close, false);
 }
 
 static void reset_now(pipe_t *pipe) {
-    note_over(pipe, true);
-    uvhttp_tcp_reset(pipe->tcp);
-    call_behind_end(pipe);
+    end_with(pipe, uvhttp_tcp_reset, true);
 }
 
 static void shut_now(pipe_t *pipe) {
@@ -188,7 +194,10 @@ static void on_tick(uvhttp_timer_t *timer, void *user) {
     (void)timer;
     pipe_t *pipe = user;
     pipe->ticks = false;
-    if (pipe->is.over) return;
+    if (pipe->is.over) {
+        call_behind_end(pipe);
+        return;
+    }
     if (pipe->paused) {
         check_kept(pipe);
         pipe->paused = false;
@@ -204,6 +213,16 @@ static void tick_in(pipe_t *pipe, uint32_t ms) {
     if (pipe->ticks) return;
     pipe->ticks = uvhttp_timer_start(&pipe->tick, ms, on_tick, pipe) == UVHTTP_OK;
     if (!pipe->ticks) sim_fail("%x: no timer", pipe->is.tag);
+}
+
+static void on_leave(uvhttp_timer_t *timer, void *user) {
+    (void)timer;
+    pipe_t *pipe = user;
+    if (!pipe->is.over) close_now(pipe);
+}
+
+static void leave_in(pipe_t *pipe, uint32_t ms) {
+    if (uvhttp_timer_start(&pipe->leave, ms, on_leave, pipe) != UVHTTP_OK) sim_fail("%x: no timer", pipe->is.tag);
 }
 
 static void pause_now(pipe_t *pipe) {
@@ -465,7 +484,11 @@ void sim_pipe_open(sim_pipe_t *opened, uvhttp_tcp_t *tcp) {
     sim_trace("pipe opens", pipe->is.tag, 0);
     check_peer(pipe);
     check_tls(pipe);
-    if (pipe->is.mode == SIM_FLOOD) pipe->flood = sim_log_uniform(&pipe->random, 300000);
+    if (pipe->is.mode == SIM_FLOOD) {
+        pipe->flood = sim_log_uniform(&pipe->random, 300000);
+        pipe->is.leaves = pipe->direct && sim_one_in(&pipe->random, 3);
+        if (pipe->is.leaves) leave_in(pipe, 20000 + sim_below(&pipe->random, 60000));
+    }
     if (sim_one_in(&pipe->random, 4)) start_hand(pipe);
     if (pipe->is.mode == SIM_WILD) act(pipe);
     if (!pipe->is.over) flow(pipe);
@@ -555,7 +578,7 @@ static void check_timeout(const pipe_t *pipe) {
     uint32_t client = (is->tag - 0x1000) / 0x100;
     if (is->idle_s && sim_now_ns - is->moved_ns + 100 * SIM_MS >= is->idle_s * 1000 * SIM_MS) return;
     if (sim_pipe_is_stopped(pipe->direct) && sim_now_ns + 2 * SIM_MS >= sim_pipe_cut_ns(pipe->direct)) return;
-    if (sim_tcp_may_break(client)) return;
+    if (sim_tcp_may_break(client) || sim_tcp_may_be_late(client, is)) return;
     sim_fail("%x: UVHTTP_E_TIMEOUT without a reason", is->tag);
 }
 
@@ -591,6 +614,7 @@ static void on_close(uvhttp_tcp_t *tcp, int status, void *user) {
     if (pipe->late_ns && !pipe->stopped && sim_now_ns - pipe->late_ns > STOP_MS * SIM_MS)
         sim_fail("%x: on_stop is never called", pipe->is.tag);
     if (pipe->ticks) uvhttp_timer_stop(&pipe->tick);
+    uvhttp_timer_stop(&pipe->leave);
     pipe->ticks = false;
     pipe->is.closed = true;
     pipe->status = status;

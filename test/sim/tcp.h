@@ -37,6 +37,8 @@ typedef struct sim_pipe {
     bool hands;                 /* ref_send was called */
     bool must_be_full;          /* its client was reset: the queue has refused what a hand has sent */
     uint64_t moved_ns;          /* a byte was received or accepted */
+    uint64_t over_ns;           /* since when it is over; 0: it is not */
+    bool leaves;                /* the server ends a flood in its middle */
     uint32_t idle_s, min_rate;  /* limits of the server; 0: none */
 } sim_pipe_t;
 
@@ -69,6 +71,8 @@ uint64_t sim_pipe_cut_ns(bool direct);
 
 /* tcp_client.c: whether a connection of this client may break off. */
 bool sim_tcp_may_break(uint32_t client);
+/* It has read nothing for so long that the server need not wait for it. */
+bool sim_tcp_may_be_late(uint32_t client, const sim_pipe_t *pipe);
 bool sim_tcp_has_ended(uint32_t client);
 /* The client has ended its half, behind all of its bytes: `received` must be all of them. */
 void sim_tcp_check_end_of(uint32_t client, uint64_t received);

@@ -10,6 +10,8 @@ enum {
     SLACK_MS = 200,           /* of the server's timers */
     DEAF_S = 20,              /* rate_grace, and what was acknowledged before */
     MORE_THAN_QUEUED = 70000, /* bytes that the kernel does not hold */
+    LINGERS_S = 40,           /* at most, whatever the client sends */
+    CLOSE_S = 28,             /* the server waits for who has to read its end */
 };
 
 /* --- what they send --- */
@@ -62,6 +64,7 @@ void sim_tcp_upgrade(client_t *client, const op_t *op) {
 void sim_tcp_bytes(client_t *client, const op_t *op) {
     bool waits = client->state != RAW && client->tcp.asked && client->responded < client->asked;
     if (client->state != RAW && !waits) return;
+    if (waits) sim_metrics_strayed(); /* as in sim_tcp_upgrade */
     start_out(client, op->size);
     put_bytes(client, op->size);
     sim_transport_encode(client);
@@ -110,7 +113,7 @@ bool sim_tcp_quiet(const client_t *client) {
     if (client->state != RAW || sim_failing || sim_pipe_is_stopped(tcp->direct)) return true;
     const sim_pipe_t *pipe = sim_pipe_find(tcp->tag);
     if (!pipe || !pipe->opened) return tcp->sent == 0; /* nothing would wake it */
-    return pipe->mode == SIM_WILD || (pipe->echoed == tcp->sent && pipe->sent[0] == tcp->received[0]);
+    return pipe->mode == SIM_WILD || pipe->over || (pipe->echoed == tcp->sent && pipe->sent[0] == tcp->received[0]);
 }
 
 /* --- the end --- */
@@ -147,7 +150,7 @@ static void check_complete(const client_t *client, const sim_pipe_t *pipe) {
         if (tcp->received[i] < pipe->owed[i])
             sim_fail("client %u: %llu bytes of hand %u were accepted, and %llu have come", client->id,
                      (unsigned long long)pipe->owed[i], i, (unsigned long long)tcp->received[i]);
-    bool echoes = pipe->mode != SIM_WILD && !pipe->ends_itself && !sim_pipe_is_stopped(tcp->direct);
+    bool echoes = pipe->mode != SIM_WILD && !pipe->leaves && !pipe->ends_itself && !sim_pipe_is_stopped(tcp->direct);
     if (echoes && tcp->ended && pipe->echoed != tcp->sent)
         sim_fail("client %u: %llu of %llu bytes were sent back", client->id, (unsigned long long)pipe->echoed,
                  (unsigned long long)tcp->sent);
@@ -156,10 +159,34 @@ static void check_complete(const client_t *client, const sim_pipe_t *pipe) {
 bool sim_tcp_half_ended(client_t *client) {
     const sim_pipe_t *pipe = client->state == RAW ? sim_pipe_find(client->tcp.tag) : NULL;
     if (client->tcp.server_ended) return !sim_server_has_closed(client->conn);
-    if (!pipe || !pipe->shut || pipe->over || pipe->reset || sim_server_has_closed(client->conn)) return false;
+    if (!pipe || pipe->reset || sim_server_has_closed(client->conn)) return false;
+    bool keeps = client->tcp.stubborn && pipe->over;
+    if (!keeps && (!pipe->shut || pipe->over)) return false;
     if (!sim_failing && !client->tcp.rude) check_complete(client, pipe);
     client->tcp.server_ended = true;
+    if (keeps) client->tcp.ended_ns = sim_now_ns;
     return true;
+}
+
+uint64_t sim_tcp_closes_ns(const client_t *client) {
+    return client->tcp.ended_ns ? client->tcp.ended_ns + LINGERS_S * 1000 * SIM_MS : SIM_NEVER;
+}
+
+void sim_tcp_check_closed(client_t *client) {
+    if (sim_tcp_closes_ns(client) > sim_now_ns) return;
+    client->tcp.ended_ns = 0;
+    if (sim_server_has_closed(client->conn) || sim_failing) return;
+    sim_fail("client %u: %d s behind its end the server has not closed", client->id, LINGERS_S);
+}
+
+/* The server does not wait so long for who reads nothing of the end; when that has begun is not always known. */
+static bool has_slept(const client_t *client, const sim_pipe_t *pipe) {
+    return client->tcp.wakes_ns && (!pipe->over_ns || client->tcp.wakes_ns > pipe->over_ns + CLOSE_S * 1000 * SIM_MS);
+}
+
+bool sim_tcp_may_be_late(uint32_t id, const sim_pipe_t *pipe) {
+    const client_t *client = sim_client(id);
+    return !client || has_slept(client, pipe);
 }
 
 void sim_tcp_check_deaf(const client_t *client) {
@@ -187,7 +214,7 @@ void sim_tcp_ended(const client_t *client, bool reset) {
     const tcp_t *tcp = &client->tcp;
     sim_pipe_t *pipe = sim_pipe_find(tcp->tag);
     bool stopped = sim_pipe_is_stopped(tcp->direct);
-    if (sim_failing || tcp->rude) return;
+    if (sim_failing || tcp->rude || (reset && pipe && has_slept(client, pipe))) return;
     if (!pipe || !pipe->opened) {
         if (!stopped) sim_fail("client %u: the connection ended before on_open", client->id);
         return;

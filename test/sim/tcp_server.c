@@ -18,7 +18,7 @@ typedef struct upgrade {
 } upgrade_t;
 
 bool sim_tcp_listens;
-uint32_t sim_tcp_idle_s;
+uint32_t sim_tcp_idle_s, sim_tcp_min_rate;
 static sim_pipe_limits_t http_limits, tcp_limits;
 static upgrade_t *upgrades;
 static uvhttp_tcp_server_t *server;
@@ -108,6 +108,7 @@ void sim_tcp_plan(uint64_t seed) {
     sim_tcp_listens = !sim_crowd && sim_one_in(&random, 5);
     if (sim_is_guest) sim_tcp_listens = false; /* the application may be done before it */
     sim_tcp_idle_s = sim_one_in(&random, 2) ? 1 + sim_below(&random, 20) : 0;
+    sim_tcp_min_rate = sim_one_in(&random, 2) ? 1 + sim_below(&random, 50) : 0;
     drain_s = sim_below(&random, 20);
     tcp_stopped = http_stopped = false;
     tcp_cut_ns = http_cut_ns = SIM_NEVER;
@@ -137,7 +138,7 @@ static void make_config(uint64_t seed, uvhttp_tcp_config_t *config) {
     config->write_high_watermark = sim_log_uniform(&random, 16384);
     config->write_queue_max = config->write_high_watermark + 8192 + sim_log_uniform(&random, 100000);
     if (sim_tcp_idle_s) config->idle_timeout = sim_tcp_idle_s;
-    if (sim_one_in(&random, 2)) config->min_send_rate = 1 + sim_below(&random, 50);
+    if (sim_tcp_min_rate) config->min_send_rate = sim_tcp_min_rate;
     config->drain_timeout = drain_s;
     config->install_signal_handlers = false;
     config->raise_descriptor_limit = false;

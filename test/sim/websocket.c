@@ -162,7 +162,7 @@ static bool may_be_abnormal(const tunnel_t *tunnel) {
     const client_t *client = tunnel->client;
     if (tunnel->due && may_have_failed(tunnel)) return true; /* the server had closed before */
     return client->done || client->wild || client->fin || tunnel->reset || tunnel->half_ended || tunnel->stingy ||
-           sim_clients_have_stopped();
+           sim_clients_have_stopped() || (client->h2 && (tunnel->ended || sim_h2_is_greedy(client)));
 }
 
 void sim_ws_app_closed(uint32_t tag, int code) {

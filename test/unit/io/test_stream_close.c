@@ -59,6 +59,27 @@ static void test_close_inside_on_data(void **state) {
     close(fd);
 }
 
+/* Of two sockets with bytes one may have the number of the descriptor that was closed. */
+static size_t close_and_reuse_its_number(uvhttp__stream_t *stream, const char *data, size_t size) {
+    int pair[2];
+    close_in_data(stream, data, size);
+    bool made = socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0;
+    bool wrote = made && write(pair[0], "x", 1) == 1 && write(pair[1], "x", 1) == 1;
+    if (wrote && !uvhttp__stream_unread(stream)) count_event(peer_of(stream)->server, EV_END_OK, 1);
+    if (made) close(pair[0]), close(pair[1]);
+    return size;
+}
+
+static void test_nothing_is_unread_behind_close(void **state) {
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = PEER_OPS(close_and_reuse_its_number);
+    int fd = server_dial(server, &ops, "x");
+    client_expect_eof(fd);
+    server_wait(server, EV_CLOSED, 1);
+    assert_int_equal(server_count(server, EV_END_OK), 1);
+    close(fd);
+}
+
 static size_t close_in_data_leaving_bytes(uvhttp__stream_t *stream, const char *data, size_t size) {
     close_in_data(stream, data, size);
     return 0;
@@ -289,6 +310,7 @@ int main(void) {
         ON_EACH(test_close_sends_fin_although_a_receive_is_armed),
         ON_EACH(test_reset_reaches_the_peer_as_a_reset),
         ON_EACH(test_close_inside_on_data),
+        ON_EACH(test_nothing_is_unread_behind_close),
         ON_EACH(test_close_inside_on_data_drops_bytes_left),
         ON_EACH(test_close_drops_what_was_queued_and_refuses_more),
         ON_EACH(test_close_inside_on_end),
