@@ -149,10 +149,11 @@ int main(int argc, char **argv) {
     uvhttp_route(server, UVHTTP_GET, "/fanout", fan_out, NULL, UVHTTP_EXEC_COROUTINE);
     uvhttp_route(server, UVHTTP_GET, "/pair", pair, NULL, UVHTTP_EXEC_COROUTINE);
     uvhttp_route(server, UVHTTP_GET, "/file", show_file, NULL, UVHTTP_EXEC_COROUTINE);
-    uvhttp_route(server, UVHTTP_GET, "/other", ask_other, argc > 2 ? argv[2] : "127.0.0.1:8080", UVHTTP_EXEC_COROUTINE);
+    char *address = argc > 1 ? argv[1] : "127.0.0.1:8080";
+    uvhttp_route(server, UVHTTP_GET, "/other", ask_other, argc > 2 ? argv[2] : address, UVHTTP_EXEC_COROUTINE);
     uvhttp_route_t *count = uvhttp_put(server, "/count", count_lines, NULL);
     uvhttp_route_options(count, &(uvhttp_route_options_t){.exec = UVHTTP_EXEC_COROUTINE, .stream_body = true});
-    int status = uvhttp_server_run(server, argc > 1 ? argv[1] : "127.0.0.1:8080");
+    int status = uvhttp_server_run(server, address);
     uvhttp_server_free(server);
     return status == UVHTTP_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -450,6 +450,7 @@ int uvhttp__tcp_server_listen_filter(uvhttp_tcp_server_t *server, const char *ad
 }
 
 int uvhttp_tcp_server_run(uvhttp_tcp_server_t *server, const char *address) {
+    if (server->tcp_server->uv) return refuse(server, UVHTTP_E_STATE, "run: the server is attached to a loop");
     int status = address ? uvhttp_tcp_server_listen(server, address, NULL) : UVHTTP_OK;
     if (status != UVHTTP_OK) return status;
     if (server->tcp_server->endpoint_count == 0)

@@ -93,7 +93,7 @@ static void fill_source(const uvhttp__access_log_t *log, uvhttp_response_t *res,
     fields[UVHTTP__ENTRY_REFERER] = uvhttp_request_header(req, "Referer");
     fields[UVHTTP__ENTRY_AGENT] = uvhttp_request_header(req, "User-Agent");
     if (log->format == UVHTTP_ACCESS_LOG_COMBINED) return;
-    fields[UVHTTP__ENTRY_HOST] = uvhttp_request_client_host(req);
+    if (uvhttp_request_client_host(req).size > 0) fields[UVHTTP__ENTRY_HOST] = uvhttp_request_client_host(req);
     fields[UVHTTP__ENTRY_ID] = uvhttp_request_id_get(req);
     const uvhttp__trace_context_t *trace = uvhttp__request_trace_context(req);
     if (!trace) return;

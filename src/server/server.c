@@ -283,13 +283,13 @@ int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
     if (!server) return UVHTTP_E_INVALID;
     if (server->ran)
         return uvhttp__server_remember(server, UVHTTP_E_STATE, "run: a server runs once; make another one");
+    if (server->tcp_server->uv)
+        return uvhttp__server_remember(server, UVHTTP_E_STATE, "run: the server is attached to a loop");
     int status = address ? uvhttp_server_listen(server, address, NULL) : freeze(server);
     if (status != UVHTTP_OK) return status;
     if (server->tcp_server->endpoint_count == 0)
         return uvhttp__server_remember(server, UVHTTP_E_STATE,
                                        "run: no address: pass one, or call uvhttp_server_listen before");
-    if (server->tcp_server->uv)
-        return uvhttp__server_remember(server, UVHTTP_E_STATE, "run: the server is attached to a loop");
     server->ran = true;
     status = server->process ? uvhttp__process_before_run(server->process) : UVHTTP_OK;
     if (status == UVHTTP_OK) status = uvhttp__admin_start(server->admin);

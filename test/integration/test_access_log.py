@@ -290,6 +290,7 @@ def test_what_cannot_be_read_is_noted_too(serve, tmp_path):
     lines = log.objects(len(refused))
     assert [(line["status"], line.get("method"), line.get("target")) for line in lines] == [row[1:] for row in refused]
     assert all(line["client"].startswith("127.") for line in lines)
+    assert [line.get("host") for line in lines] == [None, None, None, None, None, "a", "a:1", None]
     assert lines[2]["bytes"] == 0 and lines[0]["bytes"] > 0
     (tmp_path / "common").mkdir()
     log = Log(serve, tmp_path / "common", "common")

@@ -328,6 +328,9 @@ def test_what_cannot_be_served_is_said(serve, site, tmp_path):
     (["serve", "--certificate", "x"], "uvhttp serve: --certificate 'x': its private key is missing: add --key FILE (PEM)"),
     (["serve", "--key", "x"], "uvhttp serve: --key 'x': its certificate is missing: add --certificate FILE (PEM)"),
     (["serve", "--fallback", "nope.html", "/"], "uvhttp serve: --fallback 'nope.html': there is no such file below DIR; its path is relative to that directory"),
+    (["serve", "-a", "127.0.0.1:9000"], "uvhttp serve: --address '127.0.0.1:9000': the port is an option of its own: add --port 9000"),
+    (["serve", "-a", "[::1]:9000"], "uvhttp serve: --address '[::1]:9000': the port is an option of its own: add --port 9000"),
+    (["serve", "-a", ":9000"], "uvhttp serve: --address ':9000': the port is an option of its own: add --port 9000"),
     (["serve", "--address", "systemd"], "uvhttp serve: --address 'systemd': no socket was passed in (LISTEN_FDS is not set): start it by a systemd socket unit, or name an address and --port"),
 ])
 def test_wrong_usage_is_said_in_one_line(arguments, says, monkeypatch):

@@ -140,9 +140,21 @@ static void add_listener(settings_t *to, unsigned long port, bool tls) {
     if (address) to->plan.listeners[to->plan.listener_count++] = (listener_t){.address = address, .tls = tls};
 }
 
+/* The port that stands in an address where none is expected: "127.0.0.1:9000", "[::1]:9000"; NULL: none. */
+static const char *port_in(const char *address) {
+    const char *colon = strrchr(address, ':');
+    if (!listen_has_port(address) || !colon) return NULL;
+    bool separates = address[0] == '[' ? colon[-1] == ']' : strchr(address, ':') == colon; /* else of IPv6 */
+    return separates ? colon + 1 : NULL;
+}
+
 static void add_listeners(settings_t *to) {
     const char *certificate = to->config.tls_certificate, *key = to->config.tls_key;
+    const char *port = port_in(to->address);
     bool tls = to->tls || *certificate || *key;
+    if (port)
+        plan_problem(&to->plan, (place_t){0}, "--address '%s': the port is an option of its own: add --port %s",
+                     to->address, port);
     if (*certificate && !*key)
         plan_problem(&to->plan, (place_t){0}, "--certificate '%s': its private key is missing: add --key FILE (PEM)",
                      certificate);

@@ -1,6 +1,7 @@
 /* Owns: tests of a TCP server inside a libuv loop of the application. The application runs in a thread of its own. */
 #include "support/tcp_server.h"
 
+#include <string.h>
 #include <sys/resource.h>
 
 typedef struct app {
@@ -143,6 +144,17 @@ static void test_a_server_without_addresses_stops(void **state) {
     attach_and_stop(*state, attach_only);
 }
 
+static void attach_and_run(app_t *app) {
+    uvhttp_tcp_server_t *server = app->fixture->server;
+    attach_only(app);
+    expect(app->fixture, uvhttp_tcp_server_run(server, "127.0.0.1:0"), UVHTTP_E_STATE);
+    expect(app->fixture, strstr(uvhttp_tcp_server_error_text(server), "attached") != NULL, true);
+}
+
+static void test_an_attached_server_is_not_run(void **state) {
+    attach_and_stop(*state, attach_and_run);
+}
+
 static void attach_twice(app_t *app) {
     uvhttp_tcp_server_t *server = app->fixture->server;
     expect(app->fixture, uvhttp_tcp_server_attach(server, NULL), UVHTTP_E_INVALID);
@@ -232,6 +244,7 @@ int main(void) {
     return RUN_ON_ENGINES(test_an_attached_server_serves_stops_and_is_freed,
                           test_an_attached_server_leaves_the_limit_of_descriptors_alone,
                           test_stop_before_attach_is_not_lost, test_a_server_without_addresses_stops,
-                          test_attach_is_for_a_fresh_server_only, test_addresses_have_a_bound,
-                          test_the_applications_timer_sends, test_other_threads_send_while_it_stops);
+                          test_an_attached_server_is_not_run, test_attach_is_for_a_fresh_server_only,
+                          test_addresses_have_a_bound, test_the_applications_timer_sends,
+                          test_other_threads_send_while_it_stops);
 }

@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <string.h>
 #include <uv.h>
 
 #include "support/http_server.h"
@@ -391,6 +392,10 @@ static void serve_attached(serving_t *serving, bool free_inside) {
     uvhttp_server_on_stopped(serving->server, on_stopped, &embedding);
     assert_int_equal(uvhttp_server_attach(serving->server, &loop), UVHTTP_OK);
     assert_int_equal(uvhttp_server_attach(serving->server, &loop), UVHTTP_E_STATE);
+    assert_int_equal(uvhttp_server_run(serving->server, "127.0.0.1:0"), UVHTTP_E_STATE);
+    assert_non_null(strstr(uvhttp_server_error_text(serving->server), "attached"));
+    assert_int_equal(uvhttp_server_state(serving->server), UVHTTP_SERVER_STARTING); /* nothing listens */
+    assert_non_null(uvhttp_get(serving->server, "/more", home, NULL));
     assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", &serving->port), UVHTTP_OK);
     assert_int_equal(uvhttp_server_run(serving->server, NULL), UVHTTP_E_STATE);
     pthread_t client;
