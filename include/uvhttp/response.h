@@ -212,7 +212,8 @@ uvhttp_deferred_on_stop(uvhttp_deferred_t *deferred, void (*on_stop)(uvhttp_resp
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD bool uvhttp_response_stopping(const uvhttp_response_t *res);
 
 /* The following functions may be called on any thread. Each sends the response and returns 0, UVHTTP_E_ABORTED (the
- * client has disconnected: release the handle), UVHTTP_E_STATE (already sent), UVHTTP_E_INVALID or UVHTTP_E_NOMEM. */
+ * client has disconnected: release the handle), UVHTTP_E_STATE (already sent), UVHTTP_E_INVALID or UVHTTP_E_NOMEM. A
+ * streamed response that uvhttp_deferred_run has begun and not ended is cut off instead. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_deferred_text(uvhttp_deferred_t *deferred, int status, const char *text);
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_deferred_json(uvhttp_deferred_t *deferred, int status, const char *json);
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_deferred_send(uvhttp_deferred_t *deferred, int status,

@@ -9,6 +9,7 @@
 #include "base/chars.h"
 #include "base/str.h"
 #include "exchange/body.h"
+#include "exchange/respond.h"
 
 typedef enum message_kind { SEND, SEND_REF, HEADER, INTERIM, RUN, ON_STOP, RESUME } message_kind_t;
 
@@ -81,6 +82,11 @@ static void nobody_there(const message_t *message) {
     if (message->kind == RESUME) (void)message->resume(NULL, NULL, message->arg);
 }
 
+/* After it the handle accepts no message that could respond. */
+static bool is_last(const message_t *message) {
+    return message->kind == SEND || message->kind == SEND_REF;
+}
+
 static void run_message(uvhttp__post_t *post) {
     message_t *message = UVHTTP__CONTAINER_OF(post, message_t, post);
     uvhttp_deferred_t *deferred = message->deferred;
@@ -95,7 +101,10 @@ static void run_message(uvhttp__post_t *post) {
     } else {
         uvhttp__response_undefer(&exchange->response);
         apply(message, exchange);
-        uvhttp__deferred_proceed(deferred, exchange);
+        if (is_last(message) && !uvhttp__response_is_complete(&exchange->response))
+            uvhttp__deferred_abandon(deferred, exchange); /* a streamed response was begun, and no message can end it */
+        else
+            uvhttp__deferred_proceed(deferred, exchange);
     }
     uvhttp__deferred_let_go(deferred);
     uvhttp__free(message);

@@ -68,6 +68,8 @@ void uvhttp__deferred_enter(uvhttp_deferred_t *deferred);
 void uvhttp__deferred_leave(uvhttp_deferred_t *deferred);
 /* What was done to the response has completed it, or more is waited for: a coroutine responds when it ends. */
 void uvhttp__deferred_proceed(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange);
+/* Nobody has responded, and nobody can any more: the client gets 500. A streamed response that was begun is cut off. */
+void uvhttp__deferred_abandon(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange);
 /* The client has acknowledged the queued output: on_drain. */
 void uvhttp__deferred_drained(uvhttp_deferred_t *deferred);
 /* The server stops: on_stop. */

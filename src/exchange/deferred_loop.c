@@ -11,20 +11,23 @@ static void respond_now(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchang
     if (deferred->exchange) uvhttp__deferred_detach(deferred);
 }
 
-/* Nobody has responded, and nobody can any more: the message that the last reference has become. */
+void uvhttp__deferred_abandon(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange) {
+    uvhttp__exchange_no_response(exchange);
+    if (uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_BEGUN)) {
+        uvhttp__deferred_detach(deferred);
+        exchange->protocol->reset(exchange, UVHTTP_E_STATE);
+    } else {
+        respond_now(deferred, exchange);
+    }
+}
+
+/* The message that the last reference has become. */
 static void run_abandon(uvhttp__post_t *post) {
     uvhttp_deferred_t *deferred = UVHTTP__CONTAINER_OF(post, uvhttp_deferred_t, abandon);
     uvhttp__exchange_t *exchange = deferred->exchange;
     if (exchange && exchange->protocol) {
         uvhttp__response_undefer(&exchange->response);
-        uvhttp__exchange_no_response(exchange);
-        /* A streamed response that was begun can only be cut off; anything else gets a response. */
-        if (uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_BEGUN)) {
-            uvhttp__deferred_detach(deferred);
-            exchange->protocol->reset(exchange, UVHTTP_E_STATE);
-        } else {
-            respond_now(deferred, exchange);
-        }
+        uvhttp__deferred_abandon(deferred, exchange);
     }
     uvhttp__deferred_let_go(deferred);
 }

@@ -77,8 +77,12 @@ static int sink_interim(uvhttp_response_t *res, int status, uvhttp_str_t fields)
 
 static uvhttp_deferred_t *sink_defer(uvhttp_response_t *res) {
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
-    if (!exchange->protocol || exchange->coroutine || uvhttp__exchange_leave(exchange) != UVHTTP_OK) return NULL;
-    return uvhttp__exchange_set_aside(exchange) == UVHTTP_OK ? uvhttp__deferred_new(exchange) : NULL;
+    if (exchange->deferred) return NULL; /* a callback of its handle has the response */
+    bool may_leave = exchange->protocol && !exchange->coroutine && uvhttp__exchange_leave(exchange) == UVHTTP_OK &&
+                     uvhttp__exchange_set_aside(exchange) == UVHTTP_OK;
+    uvhttp_deferred_t *deferred = may_leave ? uvhttp__deferred_new(exchange) : NULL;
+    if (!deferred) uvhttp__response_unavailable(res, UVHTTP_E_LIMIT);
+    return deferred;
 }
 
 static const uvhttp__response_sink_t sink = {.begin = sink_begin,

@@ -76,6 +76,7 @@ static uvhttp_deferred_t *sink_defer(uvhttp_response_t *res) {
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
     bool aside = uvhttp__exchange_set_aside(exchange) == UVHTTP_OK;
     exchange->call->deferred = aside ? uvhttp__deferred_new_held(exchange) : NULL;
+    if (!exchange->call->deferred) uvhttp__response_unavailable(res, UVHTTP_E_LIMIT);
     return exchange->call->deferred;
 }
 

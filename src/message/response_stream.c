@@ -174,10 +174,7 @@ uvhttp_deferred_t *uvhttp_response_defer(uvhttp_response_t *res) {
                             UVHTTP__RESPONSE_FINISHING | UVHTTP__RESPONSE_ON_ERROR;
     if (uvhttp__response_is(res, locked)) return NULL;
     uvhttp_deferred_t *deferred = res->sink->defer(res);
-    if (!deferred) {
-        uvhttp__response_unavailable(res, UVHTTP_E_LIMIT);
-        return NULL;
-    }
+    if (!deferred) return NULL;
     uvhttp__body_release(&res->body);
     res->flags = (uint16_t)((res->flags & ~(unsigned)UVHTTP__RESPONSE_COMPLETE) | UVHTTP__RESPONSE_DEFERRED);
     return deferred;

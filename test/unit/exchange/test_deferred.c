@@ -1,3 +1,4 @@
+#include <uvhttp/events.h>
 #include <uvhttp/timer.h>
 
 #include "exchange/exchange.h"
@@ -280,6 +281,55 @@ static void test_a_stream_that_is_given_up_is_cut_off(void **state) {
     assert_null(strstr(response->body, "0\r\n\r\n"));
     close(fd);
     WAIT_UNTIL(dones_aborted == 1);
+}
+
+static void test_a_stream_behind_which_a_whole_response_is_sent_is_cut_off(void **state) {
+    serving_t *serving = *state;
+    uvhttp_deferred_t *deferred;
+    int fd = begin_and_take(state, &deferred);
+    assert_int_equal(uvhttp_deferred_run(deferred, stream_begin, NULL), UVHTTP_OK);
+    assert_int_equal(uvhttp_deferred_run(deferred, stream_write, (void *)"one "), UVHTTP_OK);
+    assert_int_equal(uvhttp_deferred_text(deferred, 500, "it failed midway"), UVHTTP_OK);
+    uvhttp_deferred_release(deferred);
+    client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, 200);
+    assert_null(strstr(response->body, "midway"));
+    assert_null(strstr(response->body, "0\r\n\r\n"));
+    close(fd);
+    WAIT_UNTIL(dones_aborted == 1);
+    serving_stop(serving);
+    assert_int_equal(aborts, 0);
+}
+
+/* --- a second handle --- */
+
+static _Atomic(uvhttp_deferred_t *) second_handle;
+static atomic_int second_stream;
+
+static void defer_again(uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_events_t *events;
+    atomic_store(&second_handle, uvhttp_response_defer(res));
+    atomic_store(&second_stream, uvhttp_events_open(res, NULL, &events));
+    atomic_fetch_add(&runs_there, 1);
+}
+
+static void test_a_deferred_response_has_one_handle(void **state) {
+    serving_t *serving = *state;
+    uvhttp_deferred_t *deferred;
+    int fd = begin_and_take(state, &deferred);
+    assert_int_equal(uvhttp_deferred_run(deferred, defer_again, NULL), UVHTTP_OK);
+    WAIT_UNTIL(runs_there == 1);
+    assert_null(atomic_load(&second_handle));
+    assert_int_equal(second_stream, UVHTTP_E_STATE);
+    assert_int_equal(uvhttp_deferred_text(deferred, 200, "by the first"), UVHTTP_OK);
+    uvhttp_deferred_release(deferred);
+    client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, 200);
+    assert_string_equal(response->body, "by the first");
+    close(fd);
+    serving_stop(serving);
+    assert_int_equal(dones_ok, 1);
 }
 
 /* --- the end of the server --- */
@@ -714,9 +764,10 @@ int main(void) {
         test_the_first_and_the_last_status_are_sent, test_a_body_of_any_size_is_copied, test_the_request_stays_readable,
         test_a_client_that_goes_is_reported_once, test_on_abort_may_release_the_last_reference,
         test_released_without_a_response_is_a_500, test_send_ref_releases_once_whatever_happens,
-        test_run_streams_piece_by_piece, test_a_stream_that_is_given_up_is_cut_off, test_a_drain_waits_for_the_response,
-        test_who_responds_later_is_notified_of_a_stop, test_a_handle_outlives_the_server,
-        test_half_close_decides_whether_a_client_that_sent_fin_waits,
+        test_run_streams_piece_by_piece, test_a_stream_that_is_given_up_is_cut_off,
+        test_a_stream_behind_which_a_whole_response_is_sent_is_cut_off, test_a_deferred_response_has_one_handle,
+        test_a_drain_waits_for_the_response, test_who_responds_later_is_notified_of_a_stop,
+        test_a_handle_outlives_the_server, test_half_close_decides_whether_a_client_that_sent_fin_waits,
         test_a_request_that_is_cut_by_fin_costs_no_response_before_it,
         test_responses_and_releases_race_with_the_close_of_the_client,
         test_a_response_is_made_as_fast_as_the_client_takes_it,

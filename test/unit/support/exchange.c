@@ -46,7 +46,9 @@ int exchange_end(uvhttp_response_t *res) {
 static uvhttp_deferred_t *exchange_defer(uvhttp_response_t *res) {
     exchange_t *ex = exchange_of(res);
     exchange_log(ex, "defer ");
-    return ex->defer_fails ? NULL : (uvhttp_deferred_t *)ex;
+    if (!ex->defer_fails) return (uvhttp_deferred_t *)ex;
+    uvhttp__response_unavailable(res, UVHTTP_E_LIMIT); /* as the sink of an exchange does */
+    return NULL;
 }
 
 static const uvhttp__request_ops_t exchange_request_ops = {.peer = exchange_peer};
