@@ -258,7 +258,13 @@ static void end_application(void *arg) {
     sem_post(&guest.wake);
 }
 
-void sim_guest_was_freed(void) {
+/* It may wait for who reads the log. */
+void sim_guest_free(uvhttp_server_t *server) {
+    uint64_t begin_ns = sim_now_ns;
+    guest.blocked = true;
+    uvhttp_server_free(server);
+    guest.blocked = false;
+    guest.blocked_ns += sim_now_ns - begin_ns;
     guest.freed_at = guest.iterations;
 }
 
@@ -269,15 +275,10 @@ static void free_server(void *arg) {
         return;
     }
     uvhttp_server_t *server = guest.server;
-    uint64_t begin_ns = sim_now_ns;
     sim_log_server_runs(false);
     sim_server_check_counters(server);
-    guest.blocked = true;
     guest.server = NULL;
-    uvhttp_server_free(server);
-    guest.blocked = false;
-    guest.blocked_ns += sim_now_ns - begin_ns;
-    sim_guest_was_freed();
+    sim_guest_free(server);
     sim_server = NULL;
     sim_trace("freed", 0, 0);
     if (sim_one_in(&guest.random, 2))

@@ -162,8 +162,7 @@ static void free_second(void *arg) {
     (void)arg;
     uvhttp_server_t *server = second;
     second = NULL;
-    uvhttp_server_free(server);
-    sim_guest_was_freed();
+    sim_guest_free(server);
 }
 
 static void on_stopped(uvhttp_server_t *server, void *user) {

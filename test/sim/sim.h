@@ -329,8 +329,8 @@ void sim_guest_stop(void);
 bool sim_guest_is_blocked(void);
 /* A callback of a handler, which had something to do. */
 void sim_guest_called(void);
-/* A server of the loop was freed: its handles are to go. */
-void sim_guest_was_freed(void);
+/* Frees a server of the loop: its handles are to go, and the loop is blocked as long as it takes. */
+void sim_guest_free(struct uvhttp_server *server);
 /* second.c: there is a second server. */
 bool sim_second_lives(void);
 #define SIM_SECOND_PORT 8300u
