@@ -46,7 +46,7 @@ static void ended(void *owner) {
     if (coroutine->traced) uvhttp__trace_leave(&coroutine->scope);
     if (!deferred) return;
     if (!exchange->protocol) {
-        uvhttp__response_done(&exchange->response, UVHTTP_E_ABORTED);
+        uvhttp__response_done(&exchange->response, uvhttp__exchange_outcome(exchange));
     } else {
         uvhttp__deferred_detach(deferred);
         /* A connection that is being closed ends its exchange itself, when it has closed. */

@@ -130,7 +130,8 @@ struct uvhttp__exchange {
     bool body_complete; /* the whole body comes with the next call, and may stay where it is */
     bool may_leave;     /* uvhttp__exchange_leave: nothing of the request is the loop's or the server's */
     bool orphaned;      /* uvhttp__exchange_orphan */
-    bool begun; /* the protocol has the head of a streamed response: the loop may look, whoever writes it. To here */
+    bool begun;         /* the protocol has the head of a streamed response: the loop may look, whoever writes it */
+    bool whole; /* a streamed response was ended as it should; once the client has gone: and was on the wire. To here */
 
     uint16_t offset; /* of the protocol: the exchange is the last member of its memory */
     uint32_t start_iteration;
@@ -207,6 +208,8 @@ static inline uint64_t uvhttp__exchange_queued(const uvhttp__exchange_t *exchang
 }
 /* The last byte of the response has left (HTTP/1: is queued on the connection): hooks; the exchange is released. */
 void uvhttp__exchange_finished(uvhttp__exchange_t *exchange);
+/* Its response is over, but the thread or the coroutine that made it is not: it is counted as that does. */
+void uvhttp__exchange_count_whole(uvhttp__exchange_t *exchange);
 /* Counts it in `orphans` until it has ended: until it is released and no handler, job, coroutine or deferred handle has
  * it. For a protocol that is about to abort it, or that has put another one in its place. */
 static inline void uvhttp__exchange_orphan(uvhttp__exchange_t *exchange, uvhttp__orphans_t *orphans) {
@@ -221,6 +224,10 @@ static inline void uvhttp__exchange_ended(uvhttp__exchange_t *exchange) {
 /* The client has gone, or (status) nobody waits any more: hooks, abort callbacks; the exchange is released, or left to
  * the deferred handle. */
 void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status);
+/* Behind it, for the hooks: UVHTTP_E_ABORTED, or UVHTTP_OK if all of the response was on the wire. */
+static inline int uvhttp__exchange_outcome(const uvhttp__exchange_t *exchange) {
+    return exchange->whole ? UVHTTP_OK : UVHTTP_E_ABORTED;
+}
 
 static inline bool uvhttp__exchange_is_receiving(const uvhttp__exchange_t *exchange) {
     const uvhttp__incoming_t *incoming = exchange->incoming;

@@ -111,6 +111,12 @@ static inline void measure(uvhttp__exchange_t *exchange) {
         measure_alone(exchange);
 }
 
+void uvhttp__exchange_count_whole(uvhttp__exchange_t *exchange) {
+    UVHTTP__PROBE(response, exchange, exchange->response.status, exchange->response.sent_size, exchange->start_ns);
+    if (exchange->loop->metrics) uvhttp__exchange_measure(exchange);
+    measure(exchange);
+}
+
 static NOINLINE void finish_any(uvhttp__exchange_t *exchange) {
     measure(exchange);
     uvhttp__response_done(&exchange->response, UVHTTP_OK);

@@ -110,7 +110,7 @@ void uvhttp__exchange_gone(uvhttp__exchange_t *exchange, int status) {
     if (exchange->coroutine)
         uvhttp__coroutine_abort(exchange);
     else
-        uvhttp__response_done(&exchange->response, UVHTTP_E_ABORTED);
+        uvhttp__response_done(&exchange->response, uvhttp__exchange_outcome(exchange));
     if (!kept) {
         uvhttp__exchange_ended(exchange);
         uvhttp__exchange_release(exchange);
@@ -127,7 +127,21 @@ static void detach(uvhttp__exchange_t *exchange, int status) {
     if (!exchange->call || !uvhttp__call_leave(exchange)) uvhttp__exchange_gone(exchange, status);
 }
 
+/* Who writes a streamed response may run on when all of it is on the wire: the client that leaves then has got it. */
+static bool is_whole(const uvhttp__exchange_t *exchange) {
+    const uvhttp_response_t *res = &exchange->response;
+    const uvhttp__outgoing_t *outgoing = exchange->outgoing;
+    if (!exchange->begun || exchange->failure != UVHTTP_OK || !outgoing || outgoing->size > 0) return false;
+    return outgoing->failure == UVHTTP_OK && (exchange->whole || res->sent_size == res->body.stream_size);
+}
+
 void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status) {
+    exchange->whole = is_whole(exchange);
+    if (exchange->whole) {
+        uvhttp__exchange_count_whole(exchange);
+        detach(exchange, status);
+        return;
+    }
     uvhttp__exchange_measure_abort(exchange, status);
     UVHTTP__PROBE(abort, exchange, status);
     if (!exchange->receiving || exchange->incoming) uvhttp__counters_add(&exchange->loop->tcp->counters, aborted, 1);

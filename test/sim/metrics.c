@@ -253,11 +253,6 @@ static void add_series(series_sums_t *sums, const uvhttp_metrics_series_t *serie
     sums->duration_ns[kind] += series->duration_sum_ns;
 }
 
-/* Its thread may run on behind the end of the response, when the client leaves. */
-static bool outlasts_response(route_t route) {
-    return route == WORK || route == WHANDLE || route == WJOBS || route == SPOOL || route == LIVE || sim_is_form(route);
-}
-
 /* So many have this error_type or none; "" and a status mean that it was whole. */
 static uint64_t count_whole(const uvhttp_metrics_snapshot_t *snapshot, const response_kind_t *key) {
     uint64_t count = 0;
@@ -266,7 +261,7 @@ static uint64_t count_whole(const uvhttp_metrics_snapshot_t *snapshot, const res
         const char *method = key->head ? "HEAD" : key->route > ECHO ? "POST" : "GET";
         if (it->status == key->status && kind_of(it->route) == key->route && strcmp(it->method, method) == 0 &&
             strcmp(it->protocol, key->h2 ? "2" : "1.1") == 0 && strcmp(it->scheme, key->tls ? "https" : "http") == 0 &&
-            (strcmp(it->error_type, "aborted") != 0 || outlasts_response(key->route - 1)))
+            strcmp(it->error_type, "aborted") != 0)
             count += it->count;
     }
     return count;

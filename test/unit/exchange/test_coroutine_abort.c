@@ -250,6 +250,31 @@ static void test_a_client_that_goes_at_any_wait_loses_nothing(void **state) {
     close(listener);
 }
 
+static int wait_behind_end(uvhttp_request_t *req, uvhttp_response_t *res) {
+    (void)req;
+    int status = uvhttp_response_begin(res, 200, "text/plain", 5);
+    if (status == UVHTTP_OK) status = uvhttp_response_write(res, "whole", 5);
+    if (status == UVHTTP_OK) status = uvhttp_response_end(res);
+    return status == UVHTTP_OK ? uvhttp_coro_sleep(3600000) : 1;
+}
+
+static void test_a_client_that_goes_with_its_whole_response_has_not_aborted(void **state) {
+    static const point_t point = {.name = "behind the end", .wait = wait_behind_end};
+    serving_t *serving = *state;
+    reset();
+    make_point(serving, &point);
+    serving_start(serving);
+    int fd = ask_point(serving, &point);
+    assert_int_equal(client_read(fd)->status, 200);
+    close(fd);
+    WAIT_UNTIL(dones == 1);
+    assert_int_equal(waited_status, UVHTTP_E_ABORTED);
+    assert_int_equal(done_status, UVHTTP_OK);
+    serving_stop(serving);
+    assert_int_equal(uvhttp_server_counter(serving->server, "aborted"), 0);
+    assert_int_equal(uvhttp_server_counter(serving->server, "responses_2xx"), 1);
+}
+
 static void test_a_stop_unwinds_whoever_waits(void **state) {
     serving_t *serving = *state;
     int clients[3], listener = full_listener(clients);
@@ -381,8 +406,9 @@ static void test_an_attached_server_stops_when_its_coroutines_have_ended(void **
 }
 
 int main(void) {
-    return RUN_ON_EACH(test_a_client_that_goes_at_any_wait_loses_nothing, test_a_stop_unwinds_whoever_waits,
-                       test_a_stop_wakes_who_has_asked_for_it_and_nobody_else,
+    return RUN_ON_EACH(test_a_client_that_goes_at_any_wait_loses_nothing,
+                       test_a_client_that_goes_with_its_whole_response_has_not_aborted,
+                       test_a_stop_unwinds_whoever_waits, test_a_stop_wakes_who_has_asked_for_it_and_nobody_else,
                        test_a_stop_does_not_affect_work_and_children,
                        test_an_attached_server_stops_when_its_coroutines_have_ended);
 }

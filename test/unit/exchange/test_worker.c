@@ -134,6 +134,15 @@ static void stream_when_notified(uvhttp_request_t *req, uvhttp_response_t *res, 
     stream(req, res, user);
 }
 
+/* It cleans up behind its response, or (user) before it says that this has ended. */
+static void respond_and_block(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
+    uvhttp_response_begin(res, 200, "text/plain", 5);
+    uvhttp_response_write(res, "whole", 5);
+    if (!user) uvhttp_response_end(res);
+    block();
+}
+
 static void chunks(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     uvhttp_response_begin(res, 200, "text/plain", UVHTTP_SIZE_UNKNOWN);
@@ -160,6 +169,8 @@ static void add_routes(serving_t *serving) {
     uvhttp_route(server, UVHTTP_GET, "/stream", stream, (void *)(uintptr_t)1000, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/whole", stream, (void *)(uintptr_t)BIG, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/when-told", stream_when_notified, (void *)(uintptr_t)4096, UVHTTP_EXEC_WORKER);
+    uvhttp_route(server, UVHTTP_GET, "/ended", respond_and_block, NULL, UVHTTP_EXEC_WORKER);
+    uvhttp_route(server, UVHTTP_GET, "/written", respond_and_block, server, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/chunks", chunks, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/defer", defer, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route_t *route = uvhttp_route(server, UVHTTP_GET, "/late", blocked_late, NULL, UVHTTP_EXEC_WORKER);
@@ -321,6 +332,24 @@ static void test_a_client_that_goes_before_the_first_piece(void **state) {
     assert_int_equal(atomic_load(&seen.status), UVHTTP_E_ABORTED);
     WAIT_UNTIL(atomic_load(&seen.done_aborted) == 1);
     assert_int_equal(atomic_load(&seen.finish_on_loop), 0);
+}
+
+static void test_a_client_that_goes_with_its_whole_response_has_not_aborted(void **state) {
+    static const char *const requests[] = {GET("/ended"), GET("/written")};
+    serving_t *serving = *state;
+    start(serving);
+    for (unsigned i = 0; i < 2; i++) {
+        int fd = client_ask(serving, requests[i]);
+        assert_int_equal(client_read(fd)->status, 200);
+        wait_semaphore(&seen.inside);
+        close(fd);
+        WAIT_UNTIL(counter(serving, "connections_closed") == i + 1);
+        sem_post(&seen.proceed);
+        WAIT_UNTIL(atomic_load(&seen.done_ok) == i + 1);
+    }
+    assert_int_equal(atomic_load(&seen.done_aborted), 0);
+    assert_int_equal(counter(serving, "aborted"), 0);
+    assert_int_equal(counter(serving, "responses_2xx"), 2);
 }
 
 /* --- clients that go, responses that are late --- */
@@ -510,7 +539,8 @@ int main(void) {
         test_pipelined_requests_are_served_in_order, test_a_head_in_two_pieces_and_a_head_request,
         test_a_group_s_route_chooses_by_its_options, test_writing_waits_for_the_client,
         test_a_client_that_goes_while_a_thread_writes_to_it, test_a_client_that_goes_before_the_first_piece,
-        test_a_client_that_goes_while_the_handler_runs, test_a_response_that_is_late_is_503_and_the_handler_continues,
+        test_a_client_that_goes_with_its_whole_response_has_not_aborted, test_a_client_that_goes_while_the_handler_runs,
+        test_a_response_that_is_late_is_503_and_the_handler_continues,
         test_a_handle_that_responds_before_its_handler_has_returned,
         test_a_handle_that_responds_after_its_handler_or_never, test_a_handle_whose_client_goes_while_the_handler_runs,
         test_a_full_backlog_is_503_with_retry_after, test_a_stop_waits_for_what_runs_and_what_waits,
