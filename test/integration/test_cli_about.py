@@ -58,6 +58,8 @@ def test_a_file_that_is_right(file):
     ("backlog: many\nsites:\n  - rot: site\n", ['1:10: backlog is "many": expected 1..65535', '3:5: a site has no "rot", did you mean "root"?']),
     ("sites: 3\n", ["1:8: sites: expected a list of mappings"]),
     ("listen:\n  - 127.0.0.1\n", ['2:5: address "127.0.0.1" has no port: expected "127.0.0.1:8080"']),
+    ("listen: ['127.0.0.1:65536', 'a:b', 'c:']\n", [f'1:{at}: address "{address}": "{port}" is no port: expected 0..65535'
+        for at, address, port in ((10, "127.0.0.1:65536", "65536"), (29, "a:b", "b"), (36, "c:", ""))]),
     ("listen:\n  - {adress: x}\n", ['2:6: an address has no "adress", did you mean "address"?', "2:5: expected an address: 127.0.0.1:8080, or {address: ..., tls: true}"]),
     ("listen: ['127.0.0.1:1', '127.0.0.1:1']\n", ['1:25: address "127.0.0.1:1" is listed twice']),
     ("sites:\n  - root: none\n", ["2:5: {}/none: the directory cannot be opened: No such file or directory"]),

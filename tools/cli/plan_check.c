@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,15 +156,24 @@ static void check_hosts(plan_t *plan) {
     }
 }
 
+static bool is_port(const char *text) {
+    size_t size = strspn(text, "0123456789");
+    return size > 0 && size <= 5 && text[size] == '\0' && strtoul(text, NULL, 10) <= UINT16_MAX;
+}
+
 static void check_listener(plan_t *plan, const listener_t *listener) {
+    const char *colon = listen_has_port(listener->address) ? strrchr(listener->address, ':') : NULL;
     if (strncmp(listener->address, "systemd", 7) == 0 && !getenv("LISTEN_FDS"))
         plan_problem(
             plan, listener->place,
             "--address 'systemd': no socket was passed in (LISTEN_FDS is not set): start it by a systemd socket "
             "unit, or name an address and --port");
-    else if (listener->place.line > 0 && listen_has_port(listener->address) && !strrchr(listener->address, ':'))
+    else if (listener->place.line > 0 && listen_has_port(listener->address) && !colon)
         plan_problem(plan, listener->place, "address \"%s\" has no port: expected \"%s:8080\"", listener->address,
                      listener->address);
+    else if (colon && !is_port(colon + 1))
+        plan_problem(plan, listener->place, "address \"%s\": \"%s\" is no port: expected 0..65535", listener->address,
+                     colon + 1);
     for (const listener_t *other = plan->listeners; other < listener; other++)
         if (strcmp(other->address, listener->address) == 0 && !strstr(listener->address, ":0"))
             plan_problem(plan, listener->place, "address \"%s\" is listed twice", listener->address);
