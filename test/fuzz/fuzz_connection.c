@@ -79,8 +79,8 @@ static digest_t read_all(const played_t *played) {
         bool upgraded = false;
         size_t size = read_one(played->data + at, played->size - at, i < asked.count && asked.head[i],
                                &digest.hashes[i], &upgraded);
-        if (size == 0) digest.hashes[i] = 0; /* how much of it there is depends on the moment */
-        if (size == 0 && asked.cut) break;
+        if (size == 0) digest.hashes[i] = 0;                       /* how much of it there is depends on the moment */
+        if (size == 0 && (asked.cut || served_step_ns > 0)) break; /* or its client was too slow */
         if (size == 0) die("a response is not whole");
         if (i >= asked.count && asked.count < SERVED_REQUESTS_MAX) die("more responses than requests");
         if (i >= SERVED_REQUESTS_MAX) break;
