@@ -89,9 +89,9 @@ static inline UVHTTP_MUST_USE int uvhttp_request_on_multipart(uvhttp_request_t *
  * call. Returns 0, UVHTTP_E_EOF (the end; trailers are available), UVHTTP_E_TIMEOUT (call again), UVHTTP_E_INVALID
  * (NULL), UVHTTP_E_STATE (not in such a handler), or the reason why the rest will never arrive: UVHTTP_E_ABORTED (the
  * client has disconnected, or the server stops), UVHTTP_E_LIMIT (http2_connection_memory_max), UVHTTP_E_HTTP_*,
- * UVHTTP_E_NOMEM. A time limit of the server is
- * UVHTTP_E_HTTP_TIMEOUT or UVHTTP_E_RESPONSE_TIMEOUT. Every later call returns such a reason immediately. In all these
- * cases except UVHTTP_E_NOMEM, the client receives the server's response instead of the handler's. */
+ * UVHTTP_E_NOMEM. A time limit of the server is UVHTTP_E_HTTP_TIMEOUT or UVHTTP_E_RESPONSE_TIMEOUT. Every later call
+ * returns such a reason immediately. In all these cases except UVHTTP_E_NOMEM, the client receives the server's
+ * response instead of the handler's. */
 UVHTTP_EXPORT UVHTTP_WORKER_THREAD UVHTTP_MUST_USE int
 uvhttp_request_read_body(uvhttp_request_t *req, uvhttp_str_t *piece, uint32_t timeout_ms);
 

@@ -168,9 +168,7 @@ UVHTTP_EXPORT UVHTTP_LOOP_THREAD size_t uvhttp_ws_queued(const uvhttp_ws_t *ws);
  * UVHTTP_E_CLOSED (already closing). */
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_ws_close(uvhttp_ws_t *ws, int code, const char *reason);
 /** Pauses or resumes reading, for an application that cannot keep up. No message arrives until uvhttp_ws_resume; of a
- * compressed message, on_fragment may get up to 256 KiB more. The time of a pause counts for no time limit of the
- * client.
- */
+ * compressed message, on_fragment may get up to 256 KiB more. A pause counts for no time limit of the client. */
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD void uvhttp_ws_pause(uvhttp_ws_t *ws);
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD void uvhttp_ws_resume(uvhttp_ws_t *ws);
 /** Stores or returns a pointer of the application. */

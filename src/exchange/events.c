@@ -290,11 +290,10 @@ static void abandon(uvhttp_events_t *events) {
     uvhttp_deferred_release(stream);
 }
 
-static bool may_open(const uvhttp_response_t *res) {
+static bool may_open(uvhttp_response_t *res) {
     const unsigned locked = UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_COMMITTED | UVHTTP__RESPONSE_DEFERRED |
                             UVHTTP__RESPONSE_FINISHING | UVHTTP__RESPONSE_ON_ERROR;
-    const uvhttp__exchange_t *exchange = UVHTTP__CONTAINER_OF(res, uvhttp__exchange_t, response);
-    return !uvhttp__response_is(res, locked) && !exchange->deferred && !uvhttp_coro_active();
+    return !uvhttp__response_is(res, locked) && !uvhttp__exchange_of(res)->deferred && !uvhttp_coro_active();
 }
 
 int uvhttp_events_open_sized(uvhttp_response_t *res, const uvhttp_events_options_t *given, size_t options_size,

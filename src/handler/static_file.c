@@ -74,7 +74,7 @@ static int write_etag(const draft_t *draft, char *text, size_t size) {
                     stamp->inode, suffixes[draft->coding]);
 }
 
-/* The date is in the future: what is sent for it depends on the time of the response (static_response.c). */
+/* The date is in the future: Last-Modified depends on the time of the response (static_response.c). */
 static bool is_ahead(const draft_t *draft) {
     return draft->unix_ms / 1000 < draft->stamp.modified_ns / 1000000000;
 }

@@ -159,8 +159,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
         const char *data = frame ? frame : (const char *)input + 1 + frames.at[i];
         note_sent(data, size);
         if (!(how & AT_ONCE)) {
-            served_ahead_ns += served_step_ns;
-            open = served_give(&played, data, size);
+            open = served_wait(&played) && served_give(&played, data, size);
         } else if (size <= sizeof bytes - kept) {
             memcpy(bytes + kept, data, size);
             kept += size;

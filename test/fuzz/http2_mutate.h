@@ -208,9 +208,7 @@ static unsigned mutate_headers(mutate_text_t *payload, bool trailer, uint32_t id
     return flags;
 }
 
-/* For a tunnel: a frame of WebSocket, with a mask of zeros. Its first letter may be a command of the routes of
- * served.h.
- */
+/* For a tunnel: a frame of WebSocket, with a mask of zeros. It may begin with a command of the routes of served.h. */
 static void mutate_message(mutate_text_t *payload) {
     static const char commands[] = "LPSBWERC+-()t";
     static const uint8_t firsts[] = {0x81, 0x82, 0x01, 0x80, 0x89, 0x8a, 0x88, 0xc1};
