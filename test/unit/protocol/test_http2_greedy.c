@@ -55,9 +55,7 @@ static void test_a_thread_that_reads_the_body_is_notified(void **state) {
     uvhttp_route_t *route = uvhttp_route(serving->server, UVHTTP_POST, "/read", on_worker, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route_options(route, &(uvhttp_route_options_t){.stream_body = true, .live_body = true});
     serving_start(serving);
-    int fd = client_socket();
-    struct sockaddr_in address = loopback(serving->port);
-    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    int fd = client_connect(serving->port);
     out.size = 0;
     h2_put_preface(&out);
     h2_put_request(&out, 1, true, "/read", false);

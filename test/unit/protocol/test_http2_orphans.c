@@ -77,9 +77,7 @@ static void send_all(int fd, h2_out_t *out) {
 
 /* All streams are open, and their handlers have begun. */
 static int open_streams(const serving_t *serving, const char *path, h2_out_t *out) {
-    int fd = client_socket();
-    struct sockaddr_in address = loopback(serving->port);
-    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    int fd = client_connect(serving->port);
     out->size = 0;
     h2_put_preface(out);
     for (uint32_t i = 0; i < STREAMS; i++) h2_put_request(out, 2 * i + 1, false, path, true);

@@ -64,9 +64,7 @@ static void add(const serving_t *serving, const char *path, void (*on_open)(uvht
 
 /* A client whose tunnels have no window. */
 static int open_tunnels(const serving_t *serving) {
-    int fd = client_socket();
-    struct sockaddr_in address = loopback(serving->port);
-    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    int fd = client_connect(serving->port);
     out.size = 0;
     h2_put_preface(&out);
     h2_put_setting(&out, 4, 0);
@@ -166,9 +164,7 @@ static void test_trailers_reset_a_tunnel_that_is_not_open_yet(void **state) {
     assert_int_equal(uvhttp_use(serving->server, (uvhttp_middleware_t){.run = wait_here}), UVHTTP_OK);
     add(serving, "/part", send_part);
     serving_start(serving);
-    int fd = client_socket();
-    struct sockaddr_in address = loopback(serving->port);
-    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    int fd = client_connect(serving->port);
     out.size = 0;
     h2_put_preface(&out);
     put_connect(1, "/part");

@@ -60,9 +60,7 @@ static void send_all(int fd) {
 
 /* The windows of its streams are closed. */
 static int open_connection(const serving_t *serving) {
-    int fd = client_socket();
-    struct sockaddr_in address = loopback(serving->port);
-    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    int fd = client_connect(serving->port);
     out.size = 0;
     h2_put_preface(&out);
     h2_put_setting(&out, 4, 0);
