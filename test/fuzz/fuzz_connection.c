@@ -1,14 +1,15 @@
 /* Owns: fuzzing of a whole connection (libFuzzer): a server in this thread, bytes of a client, what it responds. The
  * bytes are sent at once and, to the other backend, in parts: both times every response has to be complete, and the
- * responses have to be the same but for their dates, unless time passes between the parts. Input: a byte for the number
- * of cuts and that time, that many bytes for the places, what the client sends. With an odd number of cuts it reads
- * only when the server accepts nothing more. */
+ * responses have to be the same but for their dates, unless time passes between the parts or memory is scarce. Input: a
+ * byte for the number of cuts, the backend that meets the parts, scarcity and that time, another if memory is scarce:
+ * see memory_choose(), bytes for the places, what the client sends. With an odd number of cuts it reads only when the
+ * server accepts nothing more. */
 /* Needs: forms middleware static websocket. */
 #include "base/str.h"
 #include "http1/response_read.h"
 #include "served.h"
 
-enum { CUTS_MAX = 8, STEP = 64 }; /* of the first byte */
+enum { CUTS_MAX = 8, SCARCE = 3, BY_EPOLL = 4, STEP = 64 }; /* of the first byte */
 
 /* --- what has to hold --- */
 
@@ -98,9 +99,10 @@ static digest_t play_and_read(const char *data, size_t size, const uint8_t *cuts
     static char memory[SERVED_OUTPUT_MAX];
     played_t played = served_play(data, size, cuts, cut_count, cut_count % 2 == 1, memory, backend);
     digest_t digest = {0};
-    if (!played.reset) digest = read_all(&played);
+    if (!played.reset && !scarcity.failed) digest = read_all(&played);
     digest.reset = played.reset;
     digest.cut = asked.cut;
+    served_expect_service(memory, backend);
     return digest;
 }
 
@@ -111,15 +113,20 @@ static bool are_equal(const digest_t *one, const digest_t *other) {
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size);
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
     if (input_size < 1) return 0;
-    size_t cut_count = input[0] % (CUTS_MAX + 1);
-    if (input_size < 1 + cut_count) return 0;
-    const char *data = (const char *)input + 1 + cut_count;
-    size_t size = input_size - 1 - cut_count;
+    unsigned how = input[0] % STEP / (CUTS_MAX + 1), scarce = how & SCARCE;
+    size_t cut_count = input[0] % STEP % (CUTS_MAX + 1), cuts_at = scarce ? 2 : 1;
+    if (input_size < cuts_at + cut_count) return 0;
+    const char *data = (const char *)input + cuts_at + cut_count;
+    size_t size = input_size - cuts_at - cut_count;
     if (size >= 3 && memcmp(data, "PRI", 3) == 0) return 0; /* HTTP/2 has targets of its own */
     served_choose_step(0);
+    memory_choose(0, 0);
     digest_t whole = play_and_read(data, size, NULL, 0, SERVED_BY_EPOLL);
     served_choose_step(input[0] / STEP);
-    digest_t pieces = play_and_read(data, size, input + 1, cut_count, SERVED_BY_IO_URING);
-    if (served_step_ns == 0 && !are_equal(&whole, &pieces)) die("in parts the responses are other ones");
+    memory_choose(scarce, input[cuts_at - 1]);
+    bool alike = served_step_ns == 0 && !scarce;
+    backend_t backend = how & BY_EPOLL ? SERVED_BY_EPOLL : SERVED_BY_IO_URING;
+    digest_t pieces = play_and_read(data, size, input + cuts_at, cut_count, backend);
+    if (alike && !are_equal(&whole, &pieces)) die("in parts the responses are other ones");
     return 0;
 }

@@ -1,7 +1,7 @@
 /* Owns: fuzzing of a whole connection of HTTP/2 (libFuzzer): a server in this thread, frames of a client, and what
  * comes back, which must be frames that the client may receive: each response once, whole, and within the windows that
- * the client has opened. Input: a byte that says how the client sends, reads and ends and whether time passes, frames
- * behind preface and SETTINGS. */
+ * the client has opened. Input: a byte that says how the client sends, reads and ends, whether time passes, and
+ * whether memory is scarce, another if it is: see memory_choose(); frames behind preface and SETTINGS. */
 /* Needs: forms middleware static websocket. */
 #include <nghttp2/nghttp2.h>
 
@@ -134,20 +134,24 @@ static void read_all(const played_t *played) {
 
 /* --- a connection --- */
 
-enum { AT_ONCE = 1, ENDS_BY_FIN = 2, BY_IO_URING = 4, SLOW = 8, STEP = 16 }; /* of the first byte */
+enum { AT_ONCE = 1, ENDS_BY_FIN = 2, BY_IO_URING = 4, SLOW = 8, STEP = 16, SCARCE = 64 }; /* of the first byte */
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size);
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
     static char memory[SERVED_OUTPUT_MAX], bytes[1 << 20];
-    if (input_size < 1) return 0;
-    unsigned how = input[0];
+    unsigned how = input_size > 0 ? input[0] : 0;
+    size_t begin = how / SCARCE > 0 ? 2 : 1;
+    if (input_size < begin) return 0;
+    backend_t backend = how & BY_IO_URING ? SERVED_BY_IO_URING : SERVED_BY_EPOLL;
+    memory_choose(how / SCARCE, input[begin - 1]);
+    input += begin;
     memset(&windows, 0, sizeof windows);
     windows.connection = windows.stream = FIRST_WINDOW;
     mutate_frames_t frames;
-    mutate_parse(input + 1, input_size - 1, &frames);
+    mutate_parse(input, input_size - begin, &frames);
     played_t played;
-    served_connect(&played, memory, how & BY_IO_URING ? SERVED_BY_IO_URING : SERVED_BY_EPOLL);
+    served_connect(&played, memory, backend);
     played.slow = how & SLOW;
     served_choose_step(how / STEP);
     bool open = served_give(&played, preface, sizeof preface);
@@ -155,8 +159,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
     for (size_t i = 0; open && i < frames.count; i++) {
         size_t size = frames.at[i + 1] - frames.at[i];
         char *frame =
-            mutate_is_whole(input + 1 + frames.at[i], size) ? mutate_copy_frame(input + 1 + frames.at[i], &size) : NULL;
-        const char *data = frame ? frame : (const char *)input + 1 + frames.at[i];
+            mutate_is_whole(input + frames.at[i], size) ? mutate_copy_frame(input + frames.at[i], &size) : NULL;
+        const char *data = frame ? frame : (const char *)input + frames.at[i];
         note_sent(data, size);
         if (!(how & AT_ONCE)) {
             open = served_wait(&played) && served_give(&played, data, size);
@@ -170,5 +174,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
     if (open && how & ENDS_BY_FIN) served_end(&played);
     served_close(&played);
     read_all(&played);
+    served_expect_service(memory, backend);
     return 0;
 }

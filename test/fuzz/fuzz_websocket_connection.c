@@ -1,9 +1,10 @@
 /* Owns: fuzzing of a whole WebSocket connection (libFuzzer): a handshake, frames of a client, what the server sends.
  * The frames are sent at once and, to the other backend, in parts. What comes back has to be frames as RFC 6455 has
  * them, with the messages that the handlers have sent, all of them if the connection is closed in order; both times the
- * same, unless time passes between the parts. Input: a byte for the route, the number of cuts and the head, one for the
- * offer of compression and that time, the places of the cuts, then frames: see put_frame(). With two cuts it
- * reads only when the server accepts nothing more. */
+ * same, unless time passes between the parts or memory is scarce. Input: a byte for the route, the number of cuts and
+ * the head, one for the offer of compression, the backend that meets the parts, scarcity and that time, another if
+ * memory is scarce: see memory_choose(), the places of the cuts, then frames: see put_frame(). With two cuts it reads
+ * only when the server accepts nothing more. */
 /* Needs: compression forms middleware static websocket. */
 #include <zlib.h>
 
@@ -12,7 +13,14 @@
 #include "websocket/frame.h"
 #include "websocket/utf8.h"
 
-enum { CUTS_MAX = 3, REQUEST_MAX = 1 << 19, PAYLOAD_MAX = 40000, FRAMES_MAX = 64, MESSAGE_MAX = 1 << 20 };
+enum {
+    CUTS_MAX = 3,
+    REQUEST_MAX = 1 << 19,
+    PAYLOAD_MAX = 40000,
+    FRAMES_MAX = 64,
+    MESSAGE_MAX = 1 << 20,
+    BY_EPOLL = 32
+};
 
 static const char *const offers[] = {
     NULL,
@@ -259,7 +267,7 @@ static void read_all(const played_t *played, char route, bool offered, const cha
     digest->code = (uint32_t)talk.code;
     digest->reset = played->reset;
     if (played->reset && played->size == 0) return;
-    if (served_step_ns > 0 && !has_status(played, status)) return; /* its head came too late */
+    if ((served_step_ns > 0 || scarcity.failed) && !has_status(played, status)) return; /* no head, or a late one */
     if (strcmp(status, "101") != 0) {
         if (!has_status(played, status)) die("another status");
         if (talk.opened > 0) die("upgraded although it is refused");
@@ -270,8 +278,9 @@ static void read_all(const played_t *played, char route, bool offered, const cha
     while (read_frame(&reader, digest)) {
     }
     (void)inflateEnd(&reader.inflater);
-    /* On a Unix socket a reset for a client that is too slow looks like an end. */
-    if (reader.at != reader.end && !played->reset && served_step_ns == 0) die("a frame is not whole");
+    /* On a Unix socket a reset, for a client that is too slow or want of memory, looks like an end. */
+    bool cut = played->reset || served_step_ns > 0 || scarcity.failed;
+    if (reader.at != reader.end && !cut) die("a frame is not whole");
     if (!played->reset) expect_sent(digest, route);
 }
 
@@ -283,6 +292,7 @@ static void play(const request_t *request, const uint8_t *cuts, size_t cut_count
     static char memory[SERVED_OUTPUT_MAX];
     played_t played = served_play(request->bytes, request->size, cuts, cut_count, cut_count == 2, memory, backend);
     read_all(&played, route, offered, status, digest);
+    served_expect_service(memory, backend);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size);
@@ -294,17 +304,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
     const head_t *head = head_of(input[0] >> 5);
     size_t cut_count = input[0] >> 2 & CUTS_MAX;
     const char *offer = offers[input[1] & 7];
-    if (input_size < 2 + cut_count) return 0;
-    request = (request_t){.in = input + 2 + cut_count, .left = input_size - 2 - cut_count};
+    unsigned scarce = input[1] >> 3 & 3;
+    size_t cuts_at = scarce ? 3 : 2;
+    if (input_size < cuts_at + cut_count) return 0;
+    request = (request_t){.in = input + cuts_at + cut_count, .left = input_size - cuts_at - cut_count};
     if (deflateInit2(&request.deflater, 1, Z_DEFLATED, -MAX_WBITS, 1, Z_DEFAULT_STRATEGY) != Z_OK) die("no memory");
     put_handshake(&request, route, offer, head);
     for (int i = 0; i < FRAMES_MAX && request.left > 0; i++) put_frame(&request);
     (void)deflateEnd(&request.deflater);
     served_choose_step(0);
+    memory_choose(0, 0);
     play(&request, NULL, 0, route, offer != NULL, head->status, SERVED_BY_EPOLL, &whole);
     served_choose_step(input[1] >> 6);
-    bool varies = talk.varies || served_step_ns > 0;
-    play(&request, input + 2, cut_count, route, offer != NULL, head->status, SERVED_BY_IO_URING, &pieces);
+    memory_choose(scarce, input[cuts_at - 1]);
+    bool varies = talk.varies || served_step_ns > 0 || scarce;
+    backend_t backend = input[1] & BY_EPOLL ? SERVED_BY_EPOLL : SERVED_BY_IO_URING;
+    play(&request, input + cuts_at, cut_count, route, offer != NULL, head->status, backend, &pieces);
     if (!varies && !whole.reset && !pieces.reset && memcmp(&whole, &pieces, sizeof whole) != 0)
         die("in parts the messages are other ones");
     return 0;

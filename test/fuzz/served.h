@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include <uv.h>
 #include <uvhttp.h>
 
+#include "served_memory.h"
 #include "served_slow.h"
 #include "served_websocket.h"
 
@@ -31,21 +31,8 @@ enum {
     SERVED_BODY_MAX = 1 << 16,
     SERVED_FILE_SIZE = 9000,
     SERVED_LARGE_FILE_SIZE = 70000, /* by sendfile, or helper threads */
-    SERVED_WARM_UP = 500,
-    SERVED_PATIENCE = 20, /* iterations */
-    SERVED_BLOCKS_MAX = 1000
+    SERVED_PATIENCE = 20            /* iterations */
 };
-
-static _Noreturn void die(const char *what) {
-    fprintf(stderr, "%s: %s\n", program_invocation_short_name, what);
-    abort();
-}
-
-/* The library keeps memory for the next request in objects that are poisoned until then. */
-const char *__lsan_default_options(void);
-const char *__lsan_default_options(void) {
-    return "use_poisoned=1";
-}
 
 /* --- time --- */
 
@@ -71,46 +58,6 @@ int64_t __real_uvhttp__clock_unix_ms(void);
 int64_t __wrap_uvhttp__clock_unix_ms(void);
 int64_t __wrap_uvhttp__clock_unix_ms(void) {
     return __real_uvhttp__clock_unix_ms() + 60000;
-}
-
-/* --- memory --- */
-
-/* Blocks that the library has. It keeps some for later requests, but not ever more of them: that is a leak which
- * LeakSanitizer does not see where a pointer is left in poisoned memory. */
-static atomic_llong served_blocks;
-
-static void *served_malloc(size_t size, void *user) {
-    (void)user;
-    void *block = malloc(size);
-    if (block) served_blocks++;
-    return block;
-}
-
-static void *served_calloc(size_t count, size_t size, void *user) {
-    (void)user;
-    void *block = calloc(count, size);
-    if (block) served_blocks++;
-    return block;
-}
-
-static void *served_realloc(void *block, size_t size, void *user) {
-    (void)user;
-    void *grown = realloc(block, size);
-    if (!block && grown) served_blocks++;
-    return grown;
-}
-
-static void served_release(void *block, void *user) {
-    (void)user;
-    if (block) served_blocks--;
-    free(block);
-}
-
-static void served_expect_no_growth(void) {
-    static long long connections, start;
-    if (++connections == SERVED_WARM_UP) start = served_blocks;
-    if (connections > SERVED_WARM_UP && served_blocks > start + SERVED_BLOCKS_MAX)
-        die("the library keeps ever more memory");
 }
 
 /* --- requests --- */
@@ -151,6 +98,11 @@ static void served_refused(uvhttp_request_t *req, uvhttp_response_t *res, void *
 }
 
 /* --- responses --- */
+
+static void served_scarce(uvhttp_response_t *res) {
+    memory_excuses("no memory");
+    uvhttp_response_text(res, 503, "no memory");
+}
 
 static void served_text(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req;
@@ -281,10 +233,14 @@ static void served_free(uvhttp_response_t *res, int status, void *user) {
     free(sum);
 }
 
+/* NULL: the library has no memory. */
 static served_sum_t *served_new_sum(uvhttp_response_t *res) {
     served_sum_t *sum = calloc(1, sizeof *sum);
-    if (!sum || uvhttp_response_on_done(res, served_free, sum) != UVHTTP_OK) die("no memory");
-    return sum;
+    if (!sum) die("no memory");
+    if (uvhttp_response_on_done(res, served_free, sum) == UVHTTP_OK) return sum;
+    memory_excuses("no on_done");
+    free(sum);
+    return NULL;
 }
 
 static void served_sum_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
@@ -302,7 +258,8 @@ static void served_sum_end(uvhttp_request_t *req, uvhttp_response_t *res, int st
 
 static void served_sum(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
-    if (uvhttp_request_on_body(req, served_sum_data, served_sum_end, served_new_sum(res)) != UVHTTP_OK) die("no body");
+    served_sum_t *sum = served_new_sum(res);
+    if (!sum || uvhttp_request_on_body(req, served_sum_data, served_sum_end, sum) != UVHTTP_OK) served_scarce(res);
 }
 
 /* Each piece goes back. */
@@ -319,8 +276,10 @@ static void served_back_end(uvhttp_request_t *req, uvhttp_response_t *res, int s
 
 static void served_back(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
-    if (uvhttp_request_on_body(req, served_back_data, served_back_end, NULL) != UVHTTP_OK) die("no body");
-    uvhttp_response_begin(res, 200, "application/octet-stream", UVHTTP_SIZE_UNKNOWN);
+    if (uvhttp_request_on_body(req, served_back_data, served_back_end, NULL) == UVHTTP_OK)
+        uvhttp_response_begin(res, 200, "application/octet-stream", UVHTTP_SIZE_UNKNOWN);
+    else
+        served_scarce(res);
 }
 
 static void served_part(uvhttp_request_t *req, uvhttp_response_t *res, const uvhttp_multipart_event_t *event,
@@ -332,7 +291,12 @@ static void served_part(uvhttp_request_t *req, uvhttp_response_t *res, const uvh
 
 static void served_multipart(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
-    int status = uvhttp_request_on_multipart(req, NULL, served_part, served_sum_end, served_new_sum(res));
+    served_sum_t *sum = served_new_sum(res);
+    if (!sum) {
+        served_scarce(res);
+        return;
+    }
+    int status = uvhttp_request_on_multipart(req, NULL, served_part, served_sum_end, sum);
     if (status != UVHTTP_OK) uvhttp_response_text(res, 400, uvhttp_error_name(status));
 }
 
@@ -422,9 +386,8 @@ static void served_start_by(backend_t backend) {
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
     (void)argc, (void)argv;
-    static const uvhttp_allocator_t allocator = {
-        .malloc = served_malloc, .calloc = served_calloc, .realloc = served_realloc, .free = served_release};
-    if (uvhttp_set_allocator(&allocator) != UVHTTP_OK || uv_loop_init(&loop) != 0) die("no loop");
+    memory_init();
+    if (uv_loop_init(&loop) != 0) die("no loop");
     served_make_files();
     for (backend_t backend = 0; backend < SERVED_BACKENDS; backend++) served_start_by(backend);
     return 0;
@@ -440,6 +403,14 @@ typedef struct played {
     bool slow; /* it takes nothing until the server takes no more */
 } played_t;
 
+static void served_run(void) {
+    served_resume();
+    served_resume_body();
+    raw_resume();
+    slow_run();
+    uv_run(&loop, UV_RUN_NOWAIT);
+}
+
 static void served_connect(played_t *played, char *memory, backend_t backend) {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (struct sockaddr *)&served[backend].address, served[backend].size) != 0)
@@ -448,14 +419,8 @@ static void served_connect(played_t *played, char *memory, backend_t backend) {
     asked.count = 0;
     asked.cut = false;
     memset(&talk, 0, sizeof talk);
-}
-
-static void served_run(void) {
-    served_resume();
-    served_resume_body();
-    raw_resume();
-    slow_run();
-    uv_run(&loop, UV_RUN_NOWAIT);
+    for (int i = 0; i < 3 && scarcity.failures > 0; i++) served_run(); /* it is accepted */
+    scarcity.starts = true;
 }
 
 /* Takes what has come. False: the server has ended its half. */
@@ -503,11 +468,13 @@ static void served_end(played_t *played) {
     while (served_take(played));
 }
 
-/* The next one meets a server that has forgotten it. libFuzzer's time limit is for a request that does not end. */
+/* The next one meets a server that has forgotten it, and has memory. libFuzzer's time limit is for a request that does
+ * not end. */
 static void served_close(played_t *played) {
+    memory_relieve();
     close(played->fd);
     for (int i = 0; i < 4 || asked.open > 0 || slow_first || talk.closed < talk.opened; i++) served_run();
-    served_expect_no_growth();
+    memory_expect_no_growth();
 }
 
 /* A connection whose client sends this, and its end. Cuts need not be in order: a piece is the bytes up to the largest
@@ -528,6 +495,19 @@ static inline played_t served_play(const char *data, size_t size, const uint8_t 
     if (open) served_end(&played);
     served_close(&played);
     return played;
+}
+
+/* After allocations that failed: all is as before. */
+static void served_expect_service(char *memory, backend_t backend) {
+    static const char request[] = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", body[] = "hello";
+    if (!scarcity.failed) return;
+    memory_choose(0, 0);
+    served_choose_step(0);
+    played_t played = served_play(request, sizeof request - 1, NULL, 0, false, memory, backend);
+    size_t size = sizeof body - 1;
+    if (played.size < size || memcmp(played.data, "HTTP/1.1 200", 12) != 0 ||
+        memcmp(played.data + played.size - size, body, size) != 0)
+        die("no service after memory was scarce");
 }
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <uvhttp.h>
 
+#include "served_memory.h"
 #include "served_websocket.h"
 
 enum { SLOW_RUNS = 6, SLOW_PIECES = 12, SLOW_PIECE = 10000, SLOW_TIMEOUT_MS = 15000 };
@@ -79,9 +80,14 @@ static void slow_begin(uvhttp_response_t *res, void *user) {
 static void slow_stream(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     slow_stream_t *stream = calloc(1, sizeof *stream);
-    if (!stream || uvhttp_response_on_done(res, slow_stream_done, stream) != UVHTTP_OK) abort();
+    if (!stream) die("no memory");
     stream->deferred = uvhttp_response_defer(res);
-    if (!stream->deferred) abort();
+    if (!stream->deferred || uvhttp_response_on_done(res, slow_stream_done, stream) != UVHTTP_OK) {
+        memory_excuses("no deferred response");
+        uvhttp_deferred_release(stream->deferred);
+        free(stream);
+        return;
+    }
     uvhttp_deferred_on_drain(stream->deferred, slow_write, stream);
     (void)uvhttp_deferred_run(stream->deferred, slow_begin, stream);
 }
