@@ -99,8 +99,9 @@ static digest_t play_and_read(const char *data, size_t size, const uint8_t *cuts
     static char memory[SERVED_OUTPUT_MAX];
     played_t played = served_play(data, size, cuts, cut_count, cut_count % 2 == 1, memory, backend);
     digest_t digest = {0};
-    if (!played.reset && !scarcity.failed) digest = read_all(&played);
-    digest.reset = played.reset;
+    bool reset = played.reset || talk.reset; /* of a Unix socket it looks like an end */
+    if (!reset && !scarcity.failed) digest = read_all(&played);
+    digest.reset = reset;
     digest.cut = asked.cut;
     served_expect_service(memory, backend);
     return digest;

@@ -123,7 +123,10 @@ static void raw_data(uvhttp_tcp_t *tcp, const char *data, size_t size, void *use
         case 'T': uvhttp_tcp_set_timer(tcp, 10000); break;
         case 'S': uvhttp_tcp_shutdown(tcp); break;
         case 'C': uvhttp_tcp_close(tcp); break;
-        case 'R': uvhttp_tcp_reset(tcp); break;
+        case 'R':
+            talk.reset = true;
+            uvhttp_tcp_reset(tcp);
+            break;
         default: break;
     }
 }

@@ -31,6 +31,7 @@ static struct {
     int code;      /* of on_close */
     bool referred; /* what was sent so is not among the messages */
     bool varies;   /* with the parts in which the client's bytes have come, or with the iterations of the loop */
+    bool reset;    /* by the server: what was not sent before is lost */
     uvhttp_ws_t *paused;
 } talk;
 
