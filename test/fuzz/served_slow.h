@@ -51,6 +51,7 @@ static void slow_run(void) {
 typedef struct slow_stream {
     uvhttp_deferred_t *deferred;
     unsigned pieces;
+    bool plain; /* what it writes is not compressed */
 } slow_stream_t;
 
 static void slow_write(uvhttp_response_t *res, void *user) {
@@ -60,7 +61,7 @@ static void slow_write(uvhttp_response_t *res, void *user) {
         memset(piece, 'a' + (int)stream->pieces, sizeof piece);
         if (uvhttp_response_write(res, piece, sizeof piece) != UVHTTP_OK) return;
         stream->pieces++;
-        if (stream->pieces % 3 == 0) return; /* more than 4 KiB are left */
+        if (stream->plain && stream->pieces % 3 == 0) return; /* more than 4 KiB are left */
     }
     (void)uvhttp_response_end(res);
 }
@@ -78,9 +79,10 @@ static void slow_begin(uvhttp_response_t *res, void *user) {
 }
 
 static void slow_stream(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    (void)req, (void)user;
+    (void)user;
     slow_stream_t *stream = calloc(1, sizeof *stream);
     if (!stream) die("no memory");
+    stream->plain = uvhttp_request_header(req, "Accept-Encoding").size == 0;
     stream->deferred = uvhttp_response_defer(res);
     if (!stream->deferred || uvhttp_response_on_done(res, slow_stream_done, stream) != UVHTTP_OK) {
         memory_excuses("no deferred response");
