@@ -6,7 +6,7 @@ static void check(const client_t *client, request_t *request, uint64_t at, const
         sim_events_take(client, request, data, size);
         return;
     }
-    size_t wrong = sim_mismatch(data, request->tag, request->from + at, size);
+    size_t wrong = sim_mismatch(data, request->content ? request->content : request->tag, request->from + at, size);
     if (wrong < size)
         sim_fail("client %u: byte %llu of the response to %x is wrong", client->id, (unsigned long long)(at + wrong),
                  request->tag);
@@ -39,6 +39,7 @@ void sim_body_ended(const client_t *client, request_t *request, uint64_t at) {
     if (request->decoder && !sim_decoded_all(request->decoder))
         sim_fail("client %u: the response to %x ends before its coding", client->id, request->tag);
     sim_coding_free(request);
+    sim_reply_ended(client, request);
     if (request->events)
         sim_events_ended(client, request);
     else if (at != (request->head ? 0 : request->size))

@@ -37,7 +37,13 @@ typedef enum route {
     EVENTS,
     CHANNEL,
     JOBS,
-    WJOBS, /* on a worker thread */
+    WJOBS,  /* on a worker thread */
+    HINTED, /* interim responses before it, and a trailer */
+    WHINTED,
+    SHARED, /* its body is not its own */
+    WSHARED,
+    PART, /* of a file */
+    WPART,
     ECHO,
     UPLOAD,
     SPOOL,
@@ -107,6 +113,7 @@ typedef struct request {
     sim_feed_t feed; /* if it has events */
     uint32_t tag, size;
     uint32_t from;     /* the first byte of the body, of all that has the tag */
+    uint32_t content;  /* the tag of the body's bytes; 0: its own */
     uint64_t sent_ns;  /* when the last byte was with the kernel; 0: not yet */
     uint64_t begin;    /* of all bytes that the client sends */
     uint64_t received; /* bytes of the response's body as they came */
@@ -115,9 +122,11 @@ typedef struct request {
     bool head;
     uint16_t refusal; /* a status that it may get instead: of a limiter, or when no thread is free; 0: none */
     bool upgrade, untagged, may_break, events, prompt;
-    bool raw;         /* of an upgrade: to bytes */
-    bool may_be_503;  /* whatever `refusal` is */
-    bool on_disk;     /* the disk may fail */
+    bool raw;        /* of an upgrade: to bytes */
+    bool may_be_503; /* whatever `refusal` is */
+    bool on_disk;    /* the disk may fail */
+    bool trailed, has_trailer;
+    uint8_t hints;    /* interim responses that have come */
     uint32_t spooled; /* bytes of its body that wait for a thread */
     char *form;       /* what its body is, if it is a form; else bytes of its tag */
     uint8_t accepts;  /* as in op_t */
@@ -380,6 +389,14 @@ void sim_h2_connect(client_t *client, const op_t *op);
 void sim_events_take(const client_t *client, request_t *request, const char *data, size_t size);
 void sim_events_ended(const client_t *client, const request_t *request);
 bool sim_events_are_dropped(const request_t *request);
+
+/* --- replies.c --- */
+
+void sim_reply_of(request_t *request, const op_t *op);
+/* An interim response has come, and what it links to, or NULL; a trailer; the end. request: NULL if there is none. */
+void sim_reply_hint(const client_t *client, request_t *request, const char *link);
+void sim_reply_trailer(const client_t *client, request_t *request, const char *sum);
+void sim_reply_ended(const client_t *client, const request_t *request);
 
 /* --- bodies.c --- */
 

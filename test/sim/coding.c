@@ -53,6 +53,7 @@ void sim_coding_of(request_t *request, const op_t *op) {
     static const uint64_t streamed = BIT(STREAM) | BIT(SIZED) | BIT(WORK) | BIT(CORO),
                           other = BIT(FILES) | BIT(GATE) | BIT(COGATE) | BIT(DIAL) | BIT(CODIAL) | BIT(HANDLE) |
                                   BIT(WHANDLE) | BIT(BHANDLE) | BIT(EVENTS) | BIT(CHANNEL) | BIT(JOBS) | BIT(WJOBS) |
+                                  BIT(HINTED) | BIT(WHINTED) | BIT(SHARED) | BIT(WSHARED) | BIT(PART) | BIT(WPART) |
                                   BIT(SAVE) | BIT(FORM) | BIT(LFORM) | BIT(BFORM) | BIT(PARTS) | BIT(BROKEN);
     request->accepts = op->accepts;
     bool fits = sim_compresses && op->size >= SURE_SIZE && !(other >> op->route & 1);

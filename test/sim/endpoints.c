@@ -77,23 +77,38 @@ static void resume_reading(echo_t *echo) {
     uvhttp_ws_resume(echo->ws);
 }
 
+static void stream_on(echo_t *echo);
+
 static void on_timer(uvhttp_timer_t *timer, void *user) {
     (void)timer;
-    resume_reading(user);
+    echo_t *echo = user;
+    if (echo->streams)
+        stream_on(echo);
+    else
+        resume_reading(echo);
 }
 
 static void on_later(void *user) {
     echo_t *echo = user;
     echo->later = NULL;
-    resume_reading(echo);
+    on_timer(NULL, echo);
+}
+
+/* False: it does not come. */
+static bool call_later(echo_t *echo, uint32_t ms) {
+    if (!sim_is_guest || echo->tag % 2 == 0) return uvhttp_timer_start(&echo->timer, ms, on_timer, echo) == UVHTTP_OK;
+    if (!echo->later) echo->later = sim_guest_later(ms, on_later, echo);
+    return true;
+}
+
+static void call_nobody(echo_t *echo) {
+    uvhttp_timer_stop(&echo->timer);
+    sim_guest_cancel(echo->later);
+    echo->later = NULL;
 }
 
 static void pause_for(echo_t *echo, uint32_t ms) {
-    if (sim_is_guest && echo->tag % 2)
-        echo->later = sim_guest_later(ms, on_later, echo);
-    else if (uvhttp_timer_start(&echo->timer, ms, on_timer, echo) != UVHTTP_OK)
-        return;
-    pause_reading(echo);
+    if (call_later(echo, ms)) pause_reading(echo);
 }
 
 static void close_if_lost(uvhttp_ws_t *ws, int status) {
@@ -109,7 +124,7 @@ static void respond_buffered(uvhttp_ws_t *ws, uint32_t tag, uint32_t size) {
     free(body);
 }
 
-/* Nothing is read until all of it is queued. */
+/* Until all of it is queued, nothing is read, or one message, whose response waits behind it. */
 static void stream_on(echo_t *echo) {
     int status = UVHTTP_OK;
     while (echo->sent < echo->size && status == UVHTTP_OK) {
@@ -119,13 +134,15 @@ static void stream_on(echo_t *echo) {
         sim_ws_fill(piece, echo->response, echo->sent, part);
         status = uvhttp_ws_write(echo->ws, piece, part);
         echo->sent += part;
+        if (status == UVHTTP_OK && SIM_WS_READS_ON(echo->response) && call_later(echo, echo->sent % 100)) return;
     }
     if (status == UVHTTP_E_AGAIN && echo->sent < echo->size) {
-        if (!echo->paused) pause_reading(echo);
+        if (!echo->paused && !SIM_WS_READS_ON(echo->response)) pause_reading(echo);
         return;
     }
     if (status == UVHTTP_OK || status == UVHTTP_E_AGAIN) status = uvhttp_ws_end(echo->ws);
     echo->streams = false;
+    call_nobody(echo);
     if (echo->paused) resume_reading(echo);
     close_if_lost(echo->ws, status);
 }
@@ -177,13 +194,18 @@ static bool respond_from_thread(echo_t *echo, uint32_t tag, uint32_t size) {
 }
 
 static void respond(echo_t *echo, uint32_t tag, uint32_t size) {
+    if (echo->streams) {
+        pause_reading(echo);
+        respond_buffered(echo->ws, tag, size);
+        return;
+    }
     bool from_thread = tag % 7 == 0 && !sim_failing; /* without memory it may be lost, and nobody knows */
     if (from_thread && respond_from_thread(echo, tag, size)) return;
     if (SIM_WS_IS_STREAMED(tag))
         respond_streamed(echo, tag, size);
     else
         respond_buffered(echo->ws, tag, size);
-    if (tag % 4 == 0 && !echo->paused) pause_for(echo, size % 500);
+    if (tag % 4 == 0 && !echo->paused && !echo->streams) pause_for(echo, size % 500);
 }
 
 /* --- callbacks --- */
@@ -236,7 +258,7 @@ static void on_fragment(uvhttp_ws_t *ws, uvhttp_ws_fragment_t part, void *user) 
         if (echo->received < 8 || sim_get32(echo->head) == 0) sim_fail("a message that has no head");
         echo->received = 0;
         respond(echo, sim_get32(echo->head), sim_get32(echo->head + 4));
-    } else if (!echo->paused && (echo->received + echo->tag) % 5 == 0) {
+    } else if (!echo->paused && !echo->streams && (echo->received + echo->tag) % 5 == 0) {
         pause_for(echo, (uint32_t)(echo->received % 300));
     }
 }
@@ -251,8 +273,7 @@ static void on_close(uvhttp_ws_t *ws, int code, uvhttp_str_t reason, void *user)
     (void)reason, (void)user;
     echo_t *echo = uvhttp_ws_data(ws);
     sim_ws_app_closed(echo->tag, code);
-    uvhttp_timer_stop(&echo->timer);
-    sim_guest_cancel(echo->later);
+    call_nobody(echo);
     echo->ws = NULL;
     if (!echo->waits) free(echo);
     open--;

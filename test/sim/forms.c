@@ -244,7 +244,8 @@ static void check_status(const layout_t *layout, int status, int error, bool liv
     const uint32_t tag = layout->tag;
     sim_trace("saved", tag, (uint64_t)-status);
     bool ends = status == UVHTTP_E_ABORTED || status == UVHTTP_E_HTTP_TIMEOUT ||
-                status == UVHTTP_E_HTTP_BODY_INCOMPLETE || sim_may_misbehave((tag - 0x1000) >> 8);
+                status == UVHTTP_E_HTTP_BODY_INCOMPLETE || (status == UVHTTP_E_LIMIT && sim_h2_memory_max) ||
+                sim_may_misbehave((tag - 0x1000) >> 8);
     bool malformed = layout->code && status == layout->code; /* before, say, its file was closed */
     if (error && status != code_of(error) && !malformed && !(live && ends))
         sim_fail("%x: %s after a failure of the disk (%d)", tag, uvhttp_error_name(status), error);

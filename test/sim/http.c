@@ -64,6 +64,7 @@ static size_t put_head(const client_t *client, char *out, const op_t *op, uint32
     if (op->expect) at += put_text(out + at, "Expect: 100-continue\r\n");
     if (op->accepts) at += (size_t)sprintf(out + at, "Accept-Encoding: %s\r\n", sim_coding_accept(op));
     if (op->close) at += put_text(out + at, "Connection: close\r\n");
+    if (op->route == HINTED || op->route == WHINTED) at += put_text(out + at, "TE: trailers\r\nConnection: TE\r\n");
     if (sim_is_form(op->route)) at += (size_t)sprintf(out + at, "Content-Type: %s\r\n", sim_form_type);
     if (op->route >= ECHO && op->chunked) at += put_text(out + at, "Transfer-Encoding: chunked\r\n");
     if (op->route >= ECHO && !op->chunked) at += (size_t)sprintf(out + at, "Content-Length: %u\r\n", op->body);
@@ -72,7 +73,8 @@ static size_t put_head(const client_t *client, char *out, const op_t *op, uint32
 
 request_t sim_http_request_of(const op_t *op, uint32_t tag) {
     bool file = op->route == FILES, on_disk = op->route == SPOOL || op->route == SAVE || sim_is_form(op->route);
-    bool on_thread = op->route == WORK || op->route == SPOOL || op->route == FORM || op->route == BFORM;
+    bool on_thread = op->route == WORK || op->route == SPOOL || op->route == FORM || op->route == BFORM ||
+                     op->route == WHINTED || op->route == WSHARED || op->route == WPART;
     bool asks = op->route == GATE || op->route == COGATE, broken = asks && SIM_ORIGIN_PORT(tag) != SIM_ORIGIN_WHOLE;
     broken |= asks && tag % 3 == 0 && (!sim_threads_are_patient || sim_crowd); /* its name is not looked up */
     broken |= (op->route == DIAL || op->route == CODIAL) && sim_dial_may_fail(tag);
@@ -107,6 +109,7 @@ request_t sim_http_request_of(const op_t *op, uint32_t tag) {
                          .kind = (uint8_t)(op->route + 1),
                          .untagged = file};
     sim_coding_of(&request, op);
+    sim_reply_of(&request, op);
     return request;
 }
 
@@ -256,6 +259,7 @@ static void head_ended(client_t *client) {
     if (sscanf(client->head, "HTTP/1.1 %d ", &client->status) != 1)
         sim_fail("client %u: this is no response: %.60s", client->id, client->head);
     bool interim = client->status == 100 || client->status == 103;
+    if (client->status == 103) sim_reply_hint(client, request, field(client, "Link"));
     if (interim) client->head_size = 0;
     if (interim || upgraded(client, request)) return;
     const char *tag = field(client, "X-Tag"), *length = field(client, "Content-Length"),
@@ -318,7 +322,10 @@ static void take_byte(client_t *client, char byte) {
             break;
         case TRAILER:
             if (!ends_with(client, "\r\n")) break;
-            if (client->head_size == 2) response_ended(client);
+            if (client->head_size == 2)
+                response_ended(client);
+            else if (client->tagged && strncmp(client->head, "X-Sum: ", 7) == 0)
+                sim_reply_trailer(client, expected(client), client->head + 7);
             client->head_size = 0;
             break;
         default: break;

@@ -108,6 +108,7 @@ typedef struct head {
     uint32_t tag;
     char coding[16];
     char extension[EXTENSION_MAX]; /* of WebSocket */
+    char link[32], sum[32];
 } head_t;
 
 static bool is_named(const uvhttp__hpack_field_t *field, const char *name) {
@@ -126,6 +127,8 @@ static head_t read_block(client_t *client, const char *block, size_t size) {
         if (field.name == UVHTTP__HPACK_STATUS) head.status = atoi(value);
         if (is_named(&field, "content-encoding")) snprintf(head.coding, sizeof head.coding, "%.15s", value);
         if (is_named(&field, "vary")) head.varies = strstr(value, "Accept-Encoding") != NULL;
+        if (is_named(&field, "link")) snprintf(head.link, sizeof head.link, "%s", value);
+        if (is_named(&field, "x-sum")) snprintf(head.sum, sizeof head.sum, "%s", value);
         if (is_named(&field, "sec-websocket-extensions"))
             snprintf(head.extension, sizeof head.extension, "%.*s", (int)field.value_size,
                      field.text + field.name_size);
@@ -167,8 +170,12 @@ static void take_headers(client_t *client, uint32_t id, unsigned flags, const ch
     if (!(flags & UVHTTP__HTTP2_FLAG_END_HEADERS)) sim_fail("client %u: a head in parts", client->id);
     head_t head = read_block(client, payload, size);
     stream_t *stream = client->h2->deaf ? NULL : stream_of(client, id);
+    if (stream && head.status == 103) sim_reply_hint(client, &client->requests[id / 2], head.link);
     if (!stream || head.status == 100 || head.status == 103) return;
-    check_head(client, id / 2, stream, head);
+    if (head.status == 0 && stream->tagged)
+        sim_reply_trailer(client, &client->requests[id / 2], head.sum);
+    else
+        check_head(client, id / 2, stream, head);
     if (stream->tunnel) open_tunnel(client, stream, head.extension, flags & UVHTTP__HTTP2_FLAG_END_STREAM);
     if (flags & UVHTTP__HTTP2_FLAG_END_STREAM) stream_ended(client, id / 2);
 }

@@ -94,6 +94,7 @@ static size_t put_block(const client_t *client, char *block, const op_t *op, uin
     }
     if (op->wait_ms) put_number_field(&end, "x-wait", op->wait_ms);
     if (op->expect) sim_h2_put_field(&end, "expect", "100-continue");
+    if (op->route == HINTED || op->route == WHINTED) sim_h2_put_field(&end, "te", "trailers");
     if (op->accepts) sim_h2_put_field(&end, "accept-encoding", sim_coding_accept(op));
     if (sim_is_form(op->route)) sim_h2_put_field(&end, "content-type", sim_form_type);
     if (op->route >= ECHO && !op->chunked) put_number_field(&end, "content-length", body);

@@ -6,11 +6,11 @@
 
 enum { CROWD_HASTE = 32, STINGY_MS = 20000, SPOOLED = 4096 /* bytes, which fill the memory of a spool */ };
 
-const char *const sim_route_names[] = {"mem",    "ref",    "defer",   "stream",  "sized",   "work",   "coro",
-                                       "job",    "files",  "limit",   "quota",   "gate",    "cogate", "dial",
-                                       "codial", "handle", "whandle", "events",  "channel", "jobs",   "wjobs",
-                                       "echo",   "upload", "spool",   "live",    "save",    "form",   "lform",
-                                       "bform",  "fparts", "cobody",  "bhandle", "early",   "broken"};
+const char *const sim_route_names[] = {
+    "mem",   "ref",    "defer",   "stream", "sized",   "work",   "coro",    "job",     "files",   "limit",
+    "quota", "gate",   "cogate",  "dial",   "codial",  "handle", "whandle", "events",  "channel", "jobs",
+    "wjobs", "hinted", "whinted", "shared", "wshared", "part",   "wpart",   "echo",    "upload",  "spool",
+    "live",  "save",   "form",    "lform",  "bform",   "fparts", "cobody",  "bhandle", "early",   "broken"};
 static const char *const op_names[] = {"request", "wait",         "pause",    "raw",     "stop reading", "fin",
                                        "reset",   "await close",  "upgrade",  "message", "ping",         "close",
                                        "offend",  "await tunnel", "settings", "settle",  "tcp",          "bytes"};
@@ -53,7 +53,7 @@ static op_t plan_request(client_t *client, bool slow) {
     op.ms = sim_one_in(r, 3) ? 0 : sim_log_uniform(r, 1500);
     op.wait_ms = sim_one_in(r, 8) ? sim_log_uniform(r, 400) : 0;
     if (sim_crowd) op.ms /= CROWD_HASTE; /* few threads serve many */
-    op.head = op.route == MEM && sim_one_in(r, 8);
+    op.head = (op.route == MEM || op.route == SHARED || op.route == PART) && sim_one_in(r, 8);
     op.chunked = op.route >= ECHO && sim_one_in(r, 2);
     op.close = sim_one_in(r, 20);
     op.expect = op.body > 0 && sim_one_in(r, 6);

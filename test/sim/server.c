@@ -681,6 +681,7 @@ static void add_routes(uvhttp_server_t *server, uint32_t loop_count) {
     sim_dial_add(server);
     sim_handles_add(server);
     sim_events_add(server);
+    sim_replies_add(server);
     sim_channels_add(server);
     sim_jobs_add(server);
     sim_forms_add(server);
@@ -759,6 +760,7 @@ void sim_server_check_end(void) {
     sim_dial_check_end();
     sim_handles_check_end();
     sim_events_check_end();
+    sim_replies_check_end();
     sim_channels_check_end();
     sim_jobs_check_end();
     sim_forms_check_end();

@@ -174,6 +174,7 @@ bool sim_may_misbehave(uint32_t client);
 #define SIM_FILES 8
 extern const uint32_t sim_file_sizes[SIM_FILES];
 #define SIM_FILE_TAG(file) (SIM_FILE_BIT + (file)) /* no request's */
+#define SIM_SHARED_TAG(body) (SIM_FILE_BIT + SIM_FILES + (body))
 void sim_files_init(void);
 void sim_files_reset(uint64_t seed);
 void sim_files_end(void);
@@ -399,6 +400,11 @@ int sim_coding_add(struct uvhttp_server *server);
 void sim_handles_add(struct uvhttp_server *server);
 void sim_handles_check_end(void);
 
+/* --- replies.c: responses with more than a head and a body of their own --- */
+
+void sim_replies_add(struct uvhttp_server *server);
+void sim_replies_check_end(void);
+
 /* --- events.c --- */
 
 void sim_events_add(struct uvhttp_server *server);
@@ -462,6 +468,8 @@ extern sim_ws_settings_t sim_ws;
 #define SIM_WS_SIZE_MAX 250000u
 /* Written in parts, and so never compressed. */
 #define SIM_WS_IS_STREAMED(tag) ((tag) % 3 == 0)
+/* ... and what follows the request is read meanwhile. */
+#define SIM_WS_READS_ON(tag) ((tag) % 6 == 0)
 
 void sim_ws_plan(uint64_t seed);
 struct uvhttp_ws_options sim_ws_options(void);
