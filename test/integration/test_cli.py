@@ -451,6 +451,19 @@ def test_check_and_serve_refuse_the_same_with_the_same_words(configuration, tmp_
 
 
 @needs_yaml
+@pytest.mark.parametrize("text, says", [
+    ("umask: '9'", 'http: umask is "9": expected octal digits, 000..777'),
+    ("listen: ['fd:999']", "it is no listening stream socket"),
+    ("tls_certificate: none.pem\ntls_key: none.key\nlisten: [{address: '127.0.0.1:0', tls: true}]", "none.pem: No such file or directory"),
+    ("trace: true\ntrace_endpoint: nowhere", "the configuration is wrong; another log_level shows why"),
+])
+def test_a_start_that_fails_is_explained_without_a_log_too(configuration, text, says):
+    file = configuration("performance: {log_level: none}\n" + text)
+    for command in (["check", file], ["serve", "--config", file]):
+        assert says in refused(*command)[0]
+
+
+@needs_yaml
 def test_check_reads_the_environment_as_serve_does(configuration, monkeypatch):
     file = configuration("")
     monkeypatch.setenv("UVHTTP_UMASK", "9")

@@ -323,6 +323,18 @@ static void say_addresses(const settings_t *from) {
     if (from->open) open_browser(url);
 }
 
+/* log_level none is for a server that runs: one that does not start says why. */
+static bool is_silent(const settings_t *from) {
+    return from->config.performance.log_level == UVHTTP_LOG_LEVEL_NONE;
+}
+
+static int run_server(const settings_t *from, uvhttp_server_t *server) {
+    if (is_silent(from)) uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
+    int status = uvhttp_server_run(server, NULL);
+    if (status != UVHTTP_OK && is_silent(from)) fprintf(stderr, "uvhttp serve: %s\n", uvhttp_server_error_text(server));
+    return status;
+}
+
 /* What can fail, in its order. */
 static int run(settings_t *from, uvhttp_server_t *server, bool dry_run, uvhttp_tls_t **tls) {
     int status = dry_run ? uvhttp_server_dry_run(server) : UVHTTP_OK;
@@ -330,13 +342,16 @@ static int run(settings_t *from, uvhttp_server_t *server, bool dry_run, uvhttp_t
     if (status == UVHTTP_OK) status = uvhttp_service_init(server);
     if (status == UVHTTP_OK) status = listen_on(from, server, *tls);
     if (status == UVHTTP_OK && !dry_run) say_addresses(from);
-    return status == UVHTTP_OK ? uvhttp_server_run(server, NULL) : status;
+    return status == UVHTTP_OK ? run_server(from, server) : status;
 }
 
 int serve_start(settings_t *from, bool dry_run) {
     uvhttp_tls_t *tls = NULL;
     uvhttp_server_t *server = uvhttp_server_new(&from->config);
-    if (!server) return 2; /* its log line names what is wrong */
+    if (is_silent(from)) uvhttp_log_set_level(UVHTTP_LOG_LEVEL_ERROR);
+    if (!server && is_silent(from))
+        fputs("uvhttp serve: the configuration is wrong; another log_level shows why\n", stderr);
+    if (!server) return 2; /* a line of the log names what is wrong */
     bool made = add_access_log(server, from) && plan_add(&from->plan, server, from->any_host);
     if (made) uvhttp_server_on_reload(server, options_reload, NULL);
     int status = made ? run(from, server, dry_run, &tls) : UVHTTP_E_INVALID;
