@@ -434,6 +434,7 @@ def configuration(site, tmp_path):
     ("tls_certificate: none.pem\nlisten: [{address: '127.0.0.1:0', tls: true}]", "tls_key names 0 files, tls_certificate 1", 1),
     ("sites: [{root: none}]", "none: the directory cannot be opened: No such file or directory", 1),
     ("sites: [{root: site, basic_auth_file: none}]", "none: No such file or directory", 2),
+    ("sites: [{root: site, basic_auth_file: site}]", "site: Is a directory", 2),
     ("sites: [{root: site, cors: a}]", 'middleware: cors: origins has "a"', 2),
     ("sites: [{root: site, hosts: 'http://a/'}]", 'middleware: allowed_hosts: hosts has "http://a/"', 2),
 ])
