@@ -14,6 +14,7 @@ from uvhttp_bench.agreement import AGREES, DIFFERS, H2LOAD, LESS, MORE, NOT_JUDG
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.loads import h2load, uvhttp_load, wrk
 from uvhttp_bench.loads.base import Job
+from uvhttp_bench.model.record import Errors
 from uvhttp_bench.targets.slowed import Slowed
 
 FIXTURES = Path(__file__).with_name("fixtures")
@@ -36,6 +37,11 @@ def test_h2load_is_read_with_its_log() -> None:
 def test_h2load_counts_responses_of_another_status_as_errors() -> None:
     text = (FIXTURES / "h2load.txt").read_text().replace("358 succeeded, 0 failed", "0 succeeded, 358 failed")
     assert h2load.parse(text, h2load.histogram_of([])).errors.status == 358
+    text = text.replace(
+        "358 failed, 0 errored, 0 timeout", "9 failed, 5 errored, 2 timeout"
+    )  # h2load(1): each is a part of the one before
+    found = h2load.parse(text, h2load.histogram_of([]))
+    assert found.errors == Errors(read=3, timeout=2, status=4) and found.error_rate == pytest.approx(9 / 358)
     with pytest.raises(BenchError, match="no summary: Try"):
         h2load.parse("Try", h2load.histogram_of([]))
 

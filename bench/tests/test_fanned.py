@@ -46,6 +46,17 @@ def test_the_fastest_round_trip_tells_the_clock() -> None:
     assert open_by == pytest.approx(0.001)
 
 
+@pytest.mark.parametrize(
+    "kind, rate", [("status", 271 / 271), ("body", 271 / 271), ("read", 271 / 542), ("connect", 271 / 542)]
+)
+def test_a_response_that_is_an_error_is_counted_once(kind: str, rate: float) -> None:
+    """It is among the responses; a request without a response is not."""
+    text = FIXTURE.read_text().replace(f'"{kind}": 0', f'"{kind}": 271')
+    one = Outcome(uvhttp_load.parse(text), "", "", 1, 1)
+    assert one.results.error_rate == pytest.approx(rate)
+    assert fanned.merged([one, one]).error_rate == pytest.approx(rate)
+
+
 def test_histograms_are_merged_exactly_and_counts_added() -> None:
     one = outcome().results
     both = fanned.merged([outcome(), outcome()])

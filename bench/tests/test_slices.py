@@ -79,9 +79,11 @@ def test_littles_law_is_that_of_the_sum() -> None:
 def test_errors_of_all_slices_are_counted() -> None:
     none = Check("errors", True, "none")
     failed = one(1000, 1.0, 500, (none,))
-    failed = replace(failed, results=replace(failed.results, errors=Errors(status=3)))
-    merged = slices.combined([one(1000, 1.0, 500, (none,)), failed])
+    run = replace(failed.test_scenario, tool="uvhttp-load")
+    failed = replace(failed, test_scenario=run, results=replace(failed.results, errors=Errors(status=3)))
+    merged = slices.combined([failed, one(1000, 1.0, 500, (none,))])
     assert merged.results.errors.status == 3 and not merged.holds("cpu")
+    assert merged.results.error_rate == pytest.approx(3 / 2000)  # they are responses
 
 
 def test_how_many_slices() -> None:

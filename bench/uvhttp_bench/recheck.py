@@ -34,9 +34,7 @@ def _rates(record: Record) -> Iterable[str]:
     yield from _differ("transfer_rate_mbps", r.transfer_rate_mbps, r.bytes_received / r.seconds / 2**20, part, 0.01)
     if record.test_scenario.tool == TcpEcho.name:
         return
-    e = r.errors
-    asked = r.total_requests + (e.connect + e.read + e.write if record.test_scenario.tool == "wrk" else e.total)
-    yield from _differ("error_rate", r.error_rate, min(1.0, e.total / max(1, asked)), EXACT)
+    yield from _differ("error_rate", r.error_rate, r.errors.rate(r.total_requests, record.test_scenario.tool), EXACT)
 
 
 def _latencies(record: Record) -> Iterable[str]:

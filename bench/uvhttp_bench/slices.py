@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 from typing import Any
 
 from uvhttp_bench import evidence, load_checks
-from uvhttp_bench.loads.wrk import Wrk
 from uvhttp_bench.model.evidence import Inputs
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import BUSY, LITTLE, Check, Errors, Record, Resources, Results
@@ -40,7 +39,6 @@ def _results(slices: Sequence[Results], tool: str) -> Results:
     seconds, total = sum(s.seconds for s in slices), sum(requests)
     received = sum(s.bytes_received for s in slices)
     errors = Errors(**{f.name: sum(getattr(s.errors, f.name) for s in slices) for f in fields(Errors)})
-    counted = errors.connect + errors.read + errors.write  # by wrk: what failed otherwise is among its requests
     histogram = Histogram.merge(s.histogram for s in slices)
     mean = _mean([s.latency_avg_ms for s in slices], requests)
     squares = [
@@ -62,7 +60,7 @@ def _results(slices: Sequence[Results], tool: str) -> Results:
         seconds=seconds,
         bytes_received=received,
         errors=errors,
-        error_rate=min(1.0, errors.total / max(1, total + (counted if tool == Wrk.name else errors.total))),
+        error_rate=errors.rate(total, tool),
         histogram=histogram,
         histogram_corrected=Histogram.merge(s.histogram_corrected for s in slices),
     )

@@ -9,7 +9,8 @@ UVHTTP_BEGIN_DECLS
 
 /** Prepares the process to run `server` as a service, with uvhttp_server_run. Call it once per process, after
  * uvhttp_server_new, before the first listen, and while the program has no other threads. It
- * - applies `umask` and `descriptor_limit` of the configuration, and locks and writes `pid_file`;
+ * - applies `umask` and `descriptor_limit` of the configuration, looks up `user` and `group`, and locks and writes
+ * `pid_file`;
  * - inherits the listening sockets of the process that this one replaces, for uvhttp_server_listen on their addresses;
  * - reports to the service manager (systemd's protocol, NOTIFY_SOCKET) when the server is ready, reloading or stopping
  * and, if the manager requests it (WATCHDOG_USEC), that every loop iterates.
@@ -18,7 +19,7 @@ UVHTTP_BEGIN_DECLS
  * install_signal_handlers is true, SIGUSR2 calls uvhttp_service_upgrade.
  *
  * Returns 0, UVHTTP_E_INVALID (`server` is NULL), UVHTTP_E_STATE (called twice, after listen, or the server is attached
- * to a loop), UVHTTP_E_CONFIG (`umask` or `descriptor_limit`), UVHTTP_E_IO or UVHTTP_E_PERMISSION
+ * to a loop), UVHTTP_E_CONFIG (`umask`, `descriptor_limit`, `user` or `group`), UVHTTP_E_IO or UVHTTP_E_PERMISSION
  * (`pid_file`), UVHTTP_E_ADDRESS_IN_USE (another process has locked `pid_file`) or UVHTTP_E_NOMEM. After an error
  * listen and run fail, too; uvhttp_server_error_text has the reason. */
 UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_service_init(uvhttp_server_t *server);

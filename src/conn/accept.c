@@ -59,6 +59,19 @@ static int open_sockets(uvhttp__endpoint_t *endpoint, int backlog, int *fds, uin
     return UVHTTP_OK;
 }
 
+static bool has_address(const uvhttp__tcp_server_t *tcp_server, const uvhttp__endpoint_t *endpoint) {
+    for (uint32_t i = 0; tcp_server && i < tcp_server->endpoint_count; i++)
+        if (uvhttp__endpoint_overlaps(&tcp_server->endpoints[i], endpoint)) return true;
+    return false;
+}
+
+/* Of a dry run. */
+static int check_sockets(const uvhttp__tcp_server_t *tcp_server, const uvhttp__endpoint_t *endpoint) {
+    if (has_address(tcp_server, endpoint) || has_address(tcp_server->companion, endpoint))
+        return UVHTTP_E_ADDRESS_IN_USE;
+    return uvhttp__listen_socket(endpoint, 0, false, NULL);
+}
+
 /* reason: what more there is to say, or NULL. */
 static int fail(uvhttp__tcp_server_t *tcp_server, const char *address, int status, const char *reason) {
     snprintf(tcp_server->error, sizeof tcp_server->error, "cannot listen on \"%s\": %s%s%s", address,
@@ -154,7 +167,8 @@ int uvhttp__tcp_server_listen(uvhttp__tcp_server_t *tcp_server, const char *addr
     endpoint.congestion_control = tcp_server->options.congestion_control;
     endpoint.private_path = tcp_server->options.private_paths;
     int *fds = &tcp_server->fds[tcp_server->endpoint_count * count];
-    status = uvhttp__inherited_find(tcp_server, &endpoint) > 0
+    status = tcp_server->dry_run ? check_sockets(tcp_server, &endpoint)
+             : uvhttp__inherited_find(tcp_server, &endpoint) > 0
                  ? uvhttp__inherited_take(tcp_server, &endpoint, fds, sets)
                  : open_sockets(&endpoint, (int)tcp_server->options.backlog, fds, count);
     if (status != UVHTTP_OK) {
@@ -163,10 +177,11 @@ int uvhttp__tcp_server_listen(uvhttp__tcp_server_t *tcp_server, const char *addr
             if (fds[i] >= 0) close(fds[i]);
         return status;
     }
-    if (endpoint.fd < 0) set_port(&endpoint, port_of(fds[0]));
+    if (endpoint.fd < 0 && !tcp_server->dry_run) set_port(&endpoint, port_of(fds[0]));
     if (port) *port = port_of(fds[0]);
-    UVHTTP_LOG_INFO("%s: opened a listener: %s (port %u), backlog %d", tcp_server->options.name, address,
-                    port_of(fds[0]), (int)tcp_server->options.backlog);
+    if (!tcp_server->dry_run)
+        UVHTTP_LOG_INFO("%s: opened a listener: %s (port %u), backlog %d", tcp_server->options.name, address,
+                        port_of(fds[0]), (int)tcp_server->options.backlog);
     add_sets(tcp_server, &endpoint, sets, filter);
     return tcp_server->uv ? uvhttp__tcp_loop_open_listeners(&tcp_server->loops[0]) : UVHTTP_OK;
 }

@@ -362,7 +362,7 @@ static int loop_start(uvhttp__tcp_loop_t *loop) {
     int status = ops->on_loop_start ? ops->on_loop_start(loop) : UVHTTP_OK;
     if (status == UVHTTP_OK) {
         loop->started = true;
-        status = uvhttp__tcp_loop_open_listeners(loop);
+        if (!loop->tcp_server->dry_run) status = uvhttp__tcp_loop_open_listeners(loop);
     }
     if (status != UVHTTP_OK)
         snprintf(loop->tcp_server->error, sizeof loop->tcp_server->error, "loop %u: %s", loop->index,
@@ -491,7 +491,7 @@ int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_made)(voi
     if (tcp_server->running || tcp_server->finished || tcp_server->uv) return UVHTTP_E_STATE;
     tcp_server->running = true;
     int status = make_loops(tcp_server);
-    if (status != UVHTTP_OK) {
+    if (status != UVHTTP_OK || tcp_server->dry_run) {
         uvhttp__tcp_server_abandon(tcp_server);
         return status;
     }

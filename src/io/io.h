@@ -69,13 +69,16 @@ void uvhttp__address_format(const uvhttp__address_t *address, socklen_t size, ch
 
 /* Whether only this machine reaches an address of IP. False for others. */
 bool uvhttp__address_is_loopback(const uvhttp__address_t *address);
+/* Whether two sockets cannot listen on these at the same time. */
+bool uvhttp__endpoint_overlaps(const uvhttp__endpoint_t *a, const uvhttp__endpoint_t *b);
 
 /* Makes a bound, listening, close-on-exec socket (or checks the inherited one, whose backlog 0 leaves as it is). TCP:
  * SO_REUSEADDR, TCP_NODELAY, and SO_REUSEPORT if `reuse_port`, and the endpoint's congestion control; where that names
  * none, "reno" on a loopback address (docs/internals/io.md) and else the system's. A stale Unix socket file that nobody
  * listens on is replaced. *fd is the caller's. Returns 0 or UVHTTP_E_ADDRESS_IN_USE, UVHTTP_E_PERMISSION,
  * UVHTTP_E_ADDRESS, UVHTTP_E_IO, UVHTTP_E_CONFIG (the congestion control: errno is ENOENT for an unknown one, EPERM for
- * one that is not allowed); errno is set. */
+ * one that is not allowed); errno is set. fd NULL: nothing is bound, and the result is what can be known without that;
+ * other processes and the rights of this one are left out. */
 int uvhttp__listen_socket(const uvhttp__endpoint_t *endpoint, int backlog, bool reuse_port, int *fd);
 
 /* --- streams --- */

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/new_file.h"
 #include "base/str.h"
 
 static_assert(sizeof("unix:") + sizeof(((struct sockaddr_un *)0)->sun_path) <= UVHTTP__ADDRESS_TEXT_MAX,
@@ -241,6 +242,27 @@ bool uvhttp__address_is_loopback(const uvhttp__address_t *address) {
     return address->any.sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&address->v6.sin6_addr);
 }
 
+static bool is_any(const uvhttp__address_t *address) {
+    if (address->any.sa_family == AF_INET) return address->v4.sin_addr.s_addr == htonl(INADDR_ANY);
+    return IN6_IS_ADDR_UNSPECIFIED(&address->v6.sin6_addr);
+}
+
+static bool same_ip(const uvhttp__address_t *a, const uvhttp__address_t *b) {
+    if (a->any.sa_family == AF_INET) return a->v4.sin_addr.s_addr == b->v4.sin_addr.s_addr;
+    return a->v6.sin6_scope_id == b->v6.sin6_scope_id && IN6_ARE_ADDR_EQUAL(&a->v6.sin6_addr, &b->v6.sin6_addr);
+}
+
+bool uvhttp__endpoint_overlaps(const uvhttp__endpoint_t *a, const uvhttp__endpoint_t *b) {
+    const uvhttp__address_t *one = &a->address, *other = &b->address;
+    if (a->fd >= 0 || b->fd >= 0) return false;
+    if (one->any.sa_family == AF_UNIX || other->any.sa_family == AF_UNIX)
+        return a->address_size == b->address_size && memcmp(one, other, a->address_size) == 0;
+    in_port_t port = one->any.sa_family == AF_INET ? one->v4.sin_port : one->v6.sin6_port;
+    if (port == 0 || port != (other->any.sa_family == AF_INET ? other->v4.sin_port : other->v6.sin6_port)) return false;
+    if (one->any.sa_family != other->any.sa_family) return a->dual_stack || b->dual_stack;
+    return is_any(one) || is_any(other) || same_ip(one, other);
+}
+
 /* Accepted sockets inherit it. Returns 0 or UVHTTP_E_CONFIG; a Unix socket has none, which is fine. */
 static int set_congestion_control(int fd, const char *name) {
     if (strcmp(name, "system") == 0) return UVHTTP_OK;
@@ -272,6 +294,17 @@ static int prepare_tcp(int fd, const uvhttp__endpoint_t *endpoint, bool reuse_po
     return set ? choose_congestion_control(fd, endpoint) : error_code(errno);
 }
 
+/* A socket there belongs to somebody, or is stale; anything else is in the way. */
+static int check_path(const char *path) {
+    struct stat status;
+    if (*path == '\0') return UVHTTP_OK; /* abstract */
+    if (lstat(path, &status) == 0)
+        errno = S_ISSOCK(status.st_mode) ? 0 : EADDRINUSE;
+    else if (errno == ENOENT)
+        errno = uvhttp__new_file_error(path);
+    return errno == 0 || errno == EACCES ? UVHTTP_OK : error_code(errno);
+}
+
 static int bind_and_listen(const uvhttp__endpoint_t *endpoint, int backlog, bool reuse_port, int *fd) {
     const uvhttp__address_t *address = &endpoint->address;
     bool local = address->any.sa_family == AF_UNIX;
@@ -280,14 +313,15 @@ static int bind_and_listen(const uvhttp__endpoint_t *endpoint, int backlog, bool
     int code = local ? UVHTTP_OK : prepare_tcp(made, endpoint, reuse_port);
     /* bind(2) gives the path the mode of the socket, so that nobody connects before it is private. */
     if (local && endpoint->private_path && fchmod(made, 0600) != 0) code = error_code(errno);
-    if (code == 0 && bind(made, &address->any, endpoint->address_size) != 0) {
+    if (code == 0 && !fd && local) code = check_path(address->local.sun_path);
+    if (code == 0 && fd && bind(made, &address->any, endpoint->address_size) != 0) {
         code = error_code(errno);
         if (local && code == UVHTTP_E_ADDRESS_IN_USE && remove_stale(&address->local, endpoint->address_size)) {
             code = bind(made, &address->any, endpoint->address_size) == 0 ? 0 : error_code(errno);
         }
     }
-    if (code == 0 && listen(made, backlog) != 0) code = error_code(errno);
-    if (code != 0) {
+    if (code == 0 && fd && listen(made, backlog) != 0) code = error_code(errno);
+    if (code != 0 || !fd) {
         int error = errno;
         close(made);
         errno = error;
@@ -319,7 +353,7 @@ int uvhttp__listen_socket(const uvhttp__endpoint_t *endpoint, int backlog, bool 
         if (code == 0 && names_congestion_control(endpoint))
             code = set_congestion_control(endpoint->fd, endpoint->congestion_control);
         if (code == 0 && backlog > 0 && listen(endpoint->fd, backlog) != 0) code = error_code(errno);
-        if (code == 0) *fd = endpoint->fd;
+        if (code == 0 && fd) *fd = endpoint->fd;
         return code;
     }
     int code = bind_and_listen(endpoint, backlog, reuse_port, fd);

@@ -139,6 +139,8 @@ static int make_own(uvhttp__admin_t *admin, reach_t reach) {
     admin->own->nested = true;
     admin->own->tcp_server->options.name = "admin";
     admin->own->tcp_server->options.private_paths = true;
+    admin->own->tcp_server->dry_run = admin->server->tcp_server->dry_run;
+    admin->server->tcp_server->companion = admin->own->tcp_server;
     int status = uvhttp__admin_add_routes(admin, reach == REACH_LOOPBACK);
     if (status == UVHTTP_OK) status = listen_on(admin);
     if (status == UVHTTP_OK) describe_address(admin);
@@ -171,7 +173,7 @@ int uvhttp__admin_listen(uvhttp_server_t *server, const uvhttp__admin_life_t *li
 
 /* A server whose state nobody can ask for is none that was configured. */
 int uvhttp__admin_start(uvhttp__admin_t *admin) {
-    if (!admin || admin->started) return UVHTTP_OK;
+    if (!admin || admin->started || admin->own->tcp_server->dry_run) return UVHTTP_OK;
     admin->started = uvhttp__thread_start(&admin->thread, run, admin);
     if (!admin->started)
         return uvhttp__server_remember(admin->server, UVHTTP_E_LIMIT, "admin: its thread cannot be started");

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/libc.h"
+#include "base/new_file.h"
 #include "server/process.h"
 
 enum { TRIES_MAX = 100 }; /* a file that others remove again and again */
@@ -35,8 +36,16 @@ static int refuse(int fd, const char *path, char *message, size_t size) {
     return UVHTTP_E_ADDRESS_IN_USE;
 }
 
+/* As open(2) with the flags below. */
+static int opening_error(const char *path) {
+    struct stat named;
+    if (lstat(path, &named) != 0) return errno == ENOENT ? uvhttp__new_file_error(path) : errno;
+    return S_ISLNK(named.st_mode) ? ELOOP : S_ISDIR(named.st_mode) ? EISDIR : S_ISSOCK(named.st_mode) ? ENXIO : 0;
+}
+
 int uvhttp__pid_file_open(const char *path, int *fd, char *message, size_t size) {
-    int error = ENOENT;
+    int error = fd ? ENOENT : opening_error(path);
+    if (!fd) return error == 0 || error == EACCES ? UVHTTP_OK : fail(path, error, message, size);
     for (int tries = 0; tries < TRIES_MAX && (error == ENOENT || error == EINTR); tries++) {
         int opened = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
         if (opened < 0) return fail(path, errno, message, size);

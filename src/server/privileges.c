@@ -113,9 +113,9 @@ static bool is_for_good(const identity_t *identity) {
     return setresuid((uid_t)-1, 0, (uid_t)-1) != 0 && (identity->gid == 0 || setresgid((gid_t)-1, 0, (gid_t)-1) != 0);
 }
 
-static int drop(identity_t *identity, const char *user, const char *group) {
+static int drop(identity_t *identity, const char *user, const char *group, bool dry_run) {
     int status = find(identity, user, group);
-    if (status != UVHTTP_OK || is_already(identity)) return status;
+    if (status != UVHTTP_OK || dry_run || is_already(identity)) return status;
     if (!change(identity))
         return fail(identity, UVHTTP_E_PERMISSION, "user \"%.64s\", group \"%.64s\": %s", user ? user : "",
                     group ? group : "", strerrordesc_np(errno));
@@ -125,14 +125,18 @@ static int drop(identity_t *identity, const char *user, const char *group) {
     return UVHTTP_OK;
 }
 
-int uvhttp_service_drop_privileges(const char *user, const char *group, char *message, size_t size) {
+int uvhttp__drop_privileges(const char *user, const char *group, bool dry_run, char *message, size_t size) {
     identity_t identity = {.message = message, .size = size};
     if ((!user || !*user) && (!group || !*group))
         return fail(&identity, UVHTTP_E_INVALID, "neither a user nor a group is given");
     identity.buffer = uvhttp__malloc(ENTRY_SIZE);
     if (!identity.buffer) return fail(&identity, UVHTTP_E_NOMEM, "out of memory");
-    int status = drop(&identity, user, group);
+    int status = drop(&identity, user, group, dry_run);
     uvhttp__free(identity.buffer);
     uvhttp__free(identity.name);
     return status;
+}
+
+int uvhttp_service_drop_privileges(const char *user, const char *group, char *message, size_t size) {
+    return uvhttp__drop_privileges(user, group, false, message, size);
 }

@@ -27,8 +27,14 @@ static int set_umask(uvhttp_server_t *server, const char *text) {
     if (*text < '0' || *text > '7' || *end != '\0' || errno != 0 || mask > 0777)
         return uvhttp__server_remember(server, UVHTTP_E_CONFIG, "umask is \"%.32s\": expected octal digits, 000..777",
                                        text);
-    umask((mode_t)mask);
+    if (!server->tcp_server->dry_run) umask((mode_t)mask);
     return UVHTTP_OK;
+}
+
+/* For root; rights of others are left out. The limit is as before. */
+static bool is_settable(const struct rlimit *limit, const struct rlimit *before) {
+    if (setrlimit(RLIMIT_NOFILE, limit) != 0) return geteuid() != 0;
+    return setrlimit(RLIMIT_NOFILE, before) == 0;
 }
 
 /* The hard limit, too, if it is too low and this process may raise it. */
@@ -36,9 +42,11 @@ static int set_descriptor_limit(uvhttp_server_t *server, uint32_t wanted) {
     struct rlimit limit;
     if (wanted == 0) return UVHTTP_OK;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        rlim_t hard = limit.rlim_max;
+        const struct rlimit before = limit;
+        const rlim_t hard = limit.rlim_max;
         limit.rlim_cur = wanted;
         if (limit.rlim_max < wanted) limit.rlim_max = wanted;
+        if (server->tcp_server->dry_run && is_settable(&limit, &before)) return UVHTTP_OK;
         if (setrlimit(RLIMIT_NOFILE, &limit) == 0) return UVHTTP_OK;
         return uvhttp__server_remember(server, UVHTTP_E_CONFIG,
                                        "descriptor_limit is %" PRIu32 ": %s (the hard limit is %ju)", wanted,
@@ -47,14 +55,24 @@ static int set_descriptor_limit(uvhttp_server_t *server, uint32_t wanted) {
     return uvhttp__server_remember(server, UVHTTP_E_CONFIG, "descriptor_limit: %s", strerrordesc_np(errno));
 }
 
+/* Whether there are such a user and group, before anything is opened for a server that would not start. */
+static int find_identity(uvhttp_server_t *server) {
+    const uvhttp_server_config_t *config = &server->service.config;
+    char message[256];
+    if (!*config->user && !*config->group) return UVHTTP_OK;
+    int status = uvhttp__drop_privileges(config->user, config->group, true, message, sizeof message);
+    return status == UVHTTP_OK ? status : uvhttp__server_remember(server, status, "%s", message);
+}
+
 static int open_pid_file(uvhttp__process_t *process) {
     uvhttp_server_t *server = process->server;
     const char *path = server->service.config.pid_file;
     char message[512];
     if (!*path || process->pid_file >= 0) return UVHTTP_OK;
-    int status = uvhttp__pid_file_open(path, &process->pid_file, message, sizeof message);
+    bool dry_run = server->tcp_server->dry_run;
+    int status = uvhttp__pid_file_open(path, dry_run ? NULL : &process->pid_file, message, sizeof message);
     if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "%s", message);
-    if (uvhttp__pid_file_write(process->pid_file)) return UVHTTP_OK;
+    if (dry_run || uvhttp__pid_file_write(process->pid_file)) return UVHTTP_OK;
     return uvhttp__server_remember(server, UVHTTP_E_IO, "pid_file \"%s\": %s", path, strerrordesc_np(errno));
 }
 
@@ -62,10 +80,12 @@ static int set_up(uvhttp__process_t *process) {
     uvhttp_server_t *server = process->server;
     const uvhttp_server_config_t *config = &server->service.config;
     char message[512];
-    int status = uvhttp__successor_receive(process, message, sizeof message);
+    bool dry_run = server->tcp_server->dry_run;
+    int status = dry_run ? UVHTTP_OK : uvhttp__successor_receive(process, message, sizeof message);
     if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "upgrade: %s", message);
     status = set_umask(server, config->umask);
     if (status == UVHTTP_OK) status = set_descriptor_limit(server, config->descriptor_limit);
+    if (status == UVHTTP_OK) status = find_identity(server);
     return status == UVHTTP_OK ? open_pid_file(process) : status;
 }
 
@@ -164,7 +184,7 @@ int uvhttp__process_before_run(uvhttp__process_t *process) {
     const uvhttp_server_config_t *config = &server->service.config;
     char message[256];
     uvhttp__inherited_close(&server->tcp_server->inherited);
-    if (!*config->user && !*config->group) return UVHTTP_OK;
+    if ((!*config->user && !*config->group) || server->tcp_server->dry_run) return UVHTTP_OK;
     int status = uvhttp_service_drop_privileges(config->user, config->group, message, sizeof message);
     if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "run: %s", message);
     UVHTTP_LOG_INFO("http: runs as user %ld, group %ld", (long)geteuid(), (long)getegid());

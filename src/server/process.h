@@ -45,12 +45,19 @@ void uvhttp__process_reloaded(uvhttp__process_t *process);
 
 /* --- pid_file.c --- */
 
-/* Opens and locks the file. Returns 0, UVHTTP_E_ADDRESS_IN_USE, UVHTTP_E_PERMISSION or UVHTTP_E_IO with `message`. */
+/* Opens and locks the file. fd NULL: nothing is opened, and the result is what can be known without that; other
+ * processes and the rights of this one are left out. Returns 0, UVHTTP_E_ADDRESS_IN_USE, UVHTTP_E_PERMISSION or
+ * UVHTTP_E_IO with `message`. */
 int uvhttp__pid_file_open(const char *path, int *fd, char *message, size_t size);
 /* Returns false with errno. */
 bool uvhttp__pid_file_write(int fd);
 /* Removes the file, or empties it where that is not allowed. */
 void uvhttp__pid_file_remove(int fd, const char *path);
+
+/* --- privileges.c --- */
+
+/* As uvhttp_service_drop_privileges. dry_run: the names are looked up, and nothing is changed. */
+int uvhttp__drop_privileges(const char *user, const char *group, bool dry_run, char *message, size_t size);
 
 /* --- successor.c --- */
 

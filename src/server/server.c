@@ -303,16 +303,27 @@ int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
     uvhttp__reload_wait(&server->reload);
     uvhttp__work_stop(server->service.work, drain_deadline_ns(server));
     uvhttp__admin_stop(server->admin);
-    if (status == UVHTTP_OK)
+    if (status == UVHTTP_OK && !server->tcp_server->dry_run)
         notify_end(server);
-    else
+    else if (status != UVHTTP_OK)
         (void)uvhttp__server_remember(server, status, "run: %s", server->tcp_server->error);
     uvhttp__log_server_ended(UVHTTP__LOG_CLOSE_MS);
     return status;
 }
 
+int uvhttp_server_dry_run(uvhttp_server_t *server) {
+    if (!server) return UVHTTP_E_INVALID;
+    if (server->process || server->frozen || server->tcp_server->uv)
+        return uvhttp__server_remember(server, UVHTTP_E_STATE,
+                                       "dry_run: before service_init and listen, and not for a server that is attached "
+                                       "to a loop");
+    server->tcp_server->dry_run = true;
+    return UVHTTP_OK;
+}
+
 int uvhttp_server_attach(uvhttp_server_t *server, struct uv_loop_s *loop) {
     if (!server || !loop) return UVHTTP_E_INVALID;
+    if (server->tcp_server->dry_run) return uvhttp__server_remember(server, UVHTTP_E_STATE, "attach: not in a dry run");
     int status = uvhttp__tcp_server_attach(server->tcp_server, loop);
     if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "attach: %s", uvhttp_error_message(status));
     publish_engine(server);

@@ -1,5 +1,7 @@
 """uvhttp, the command line over the library."""
 import http.client
+import os
+import re
 import signal
 import ssl
 import subprocess
@@ -12,6 +14,7 @@ from pki import IS_MBEDTLS, Pki, TlsConnection
 from wire import Connection, head
 
 PROGRAM = EXAMPLES / "uvhttp"
+needs_yaml = pytest.mark.skipif(build_option("BUILD_WITH_YAML") != "ON", reason="built without YAML")
 pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="built without static files or middleware")
 
 
@@ -116,7 +119,7 @@ def test_hosts_are_allowed_by_option(serve, site):
         assert of_host(server, host).status == 421, host
     assert of_host(serve("uvhttp", site, "--any-host", hosts=()), "c.example").status == 200
     text, status = refused("serve", site, "--host", "http://a/")
-    assert status == 1 and 'hosts has "http://a/": expected a name' in text
+    assert status == 2 and 'hosts has "http://a/": expected a name' in text
 
 
 def test_https_needs_no_certificate(serve, site):
@@ -336,6 +339,158 @@ def test_what_cannot_be_served_is_said(serve, site, tmp_path):
 def test_wrong_usage_is_said_in_one_line(arguments, says, monkeypatch):
     monkeypatch.delenv("LISTEN_FDS", raising=False)
     assert refused(*arguments) == (says + "\n", 2)
+
+
+# --- wrong values ---
+
+
+@pytest.mark.parametrize("option, value", [
+    ("-p", "x"), ("--port", "65536"), ("--port", "-1"), ("--port", ""),
+    ("-a", ""), ("--address", ""), ("--address", "no.address"), ("--address", "1.2.3.4.5"), ("--address", "::g"), ("--address", "unix:"),
+    ("--address", "fd:x"), ("--address", "fd:999"), ("--address", "127.0.0.1:80"), ("--address", "systemd"),
+    ("--open", None), ("--any-host", None), ("--tls", None), ("--kernel-tls", None), ("--spa", None), ("--gzip", None), ("--no-listing", None),
+    ("--dot-files", None), ("--no-symlinks", None),
+    ("--host", ""), ("--host", "http://a/"), ("--host", "a b"),
+    ("--certificate", ""), ("--certificate", "only.pem"), ("--key", ""), ("--key", "only.key"),
+    ("--http-port", "x"), ("--http-port", "65536"), ("--http-port", "8081"),
+    ("--fallback", ""), ("--fallback", "none.html"), ("--max-age", "x"), ("--max-age", "31536001"), ("--max-age", ""),
+    ("--basic-auth", "user"), ("--basic-auth", ""), ("--basic-auth-file", ""), ("--basic-auth-file", "none"),
+    ("--header", "name"), ("--header", ""), ("--header", "a b: c"), ("--header", "Date: now"),
+    ("--redirect", "a"), ("--redirect", ""),
+    ("--cors", "a"), ("--cors", ""), ("--access-log", ""), ("--access-log-format", "x"), ("--access-log-format", ""),
+    ("--admin", "nonsense"), ("--admin", "0.0.0.0:0"), ("--config", ""), ("--config", "none.yaml"),
+    ("--umask", "9"), ("--user", "no-such-user"), ("--group", "no-such-group"), ("--tcp-congestion-control", "none"),
+    ("--engine", "x"), ("--keepalive-timeout", "x"), ("--keepalive-timeout", ""), ("--log-level", "x"), ("--http2", "maybe"),
+])
+def test_a_wrong_value_of_an_option_is_an_error_of_usage_that_names_it(site, option, value, monkeypatch):
+    monkeypatch.delenv("LISTEN_FDS", raising=False)
+    words = [option + "=1"] if value is None else [option, value]
+    port = [] if option in ("-p", "--port") else ["-p", 0]
+    text, status = refused("serve", site, *port, *words)
+    name = {"-p": "--port", "-a": "--address"}.get(option, option)
+    assert status == 2 and any(shown in text for shown in (name, name[2:].replace("-", "_"), (value or name).split(": ")[0])), text
+    assert len(text.splitlines()) <= 2 and (value != "" or "-" in text), text
+
+
+def test_the_listing_of_options_in_the_table_above_is_whole():
+    """An option of the command line that is new gets a row there."""
+    text = subprocess.run([PROGRAM, "serve", "--help-all"], capture_output=True, text=True, check=True).stdout.split("\nFields of")[0]
+    options = set(re.findall(r"^  (?:-\w, |    )(--[a-z-]+)", text, re.M)) - {"--help", "--version", "--help-all"}
+    table = test_a_wrong_value_of_an_option_is_an_error_of_usage_that_names_it.pytestmark[0].args[1]
+    assert options <= {row[0] for row in table}
+
+
+# --- check and serve: one start ---
+
+
+def reasons(text):
+    """Lines, those of the log without the time in front of them."""
+    return [re.sub(r"^\S+Z ERROR ", "", line) for line in text.splitlines()]
+
+
+@pytest.fixture
+def configuration(site, tmp_path):
+    def write(text):
+        file = tmp_path / "server.yaml"
+        if "sites:" not in text:
+            text += "\nsites: [{root: site}]"
+        if "listen:" not in text:
+            text += "\nlisten: ['127.0.0.1:0']"
+        file.write_text(text + "\n")
+        return file
+    return write
+
+
+@needs_yaml
+@pytest.mark.parametrize("text, says, status", [
+    ("umask: '9'", 'http: umask is "9": expected octal digits, 000..777', 2),
+    ("umask: '1000'", 'http: umask is "1000": expected octal digits, 000..777', 2),
+    pytest.param("descriptor_limit: 1073741824", "http: descriptor_limit is 1073741824: Operation not permitted", 2,
+                 marks=pytest.mark.skipif(os.geteuid() != 0, reason="check leaves out the rights of others than root")),
+    ("pid_file: none/pid", 'http: pid_file "none/pid": No such file or directory', 1),
+    ("pid_file: site/index.html/pid", 'http: pid_file "site/index.html/pid": Not a directory', 1),
+    ("pid_file: site", 'http: pid_file "site": Is a directory', 1),
+    ("pid_file: site/none/", 'http: pid_file "site/none/": Is a directory', 1),
+    ("pid_file: site/docs/link.txt", 'http: pid_file "site/docs/link.txt": Too many levels of symbolic links', 1),
+    ("user: no-such-user", 'http: user "no-such-user" does not exist', 2),
+    ("group: no-such-group", 'http: group "no-such-group" does not exist', 2),
+    ("user: '4242424242'", 'http: user "4242424242" has no entry: give a group, too', 2),
+    ("tcp_congestion_control: none", 'cannot listen on "127.0.0.1:0": invalid configuration value: tcp_congestion_control "none" is not known to the kernel', 2),
+    ("admin: nonsense", 'http: admin is "nonsense": expected host:port or unix:/path', 2),
+    ("admin: 0.0.0.0:0", 'http: admin is "0.0.0.0:0", which others than this machine may reach', 2),
+    ("admin: 127.0.0.1:0\nadmin_token: short", "http: admin_token has fewer than 16 characters", 2),
+    ("admin: unix:none/admin", 'http: admin: cannot listen on "unix:none/admin": invalid or unknown address: No such file or directory', 2),
+    ("admin: 127.0.0.1:PORT\nlisten: ['127.0.0.1:PORT']", 'http: cannot listen on "127.0.0.1:PORT": address already in use', 1),
+    ("admin: '[::1]:PORT'\nlisten: ['*:PORT']", 'http: cannot listen on "*:PORT": address already in use', 1),
+    ("listen: ['127.0.0.1:PORT', '0.0.0.0:PORT']", 'http: cannot listen on "0.0.0.0:PORT": address already in use', 1),
+    ("listen: ['localhost:PORT', '127.0.0.1:PORT']", 'http: cannot listen on "127.0.0.1:PORT": address already in use', 1),
+    ("listen: ['unix:site/index.html']", 'http: cannot listen on "unix:site/index.html": address already in use', 1),
+    ("listen: ['unix:none/socket']", 'http: cannot listen on "unix:none/socket": invalid or unknown address: No such file or directory', 2),
+    ("listen: ['example.com:PORT']", 'http: cannot listen on "example.com:PORT": invalid or unknown address: expected host:port', 2),
+    ("listen: ['fd:999']", 'http: cannot listen on "fd:999": invalid or unknown address: it is no listening stream socket', 2),
+    ("listen: ['unix:socket proxy_protocol']", "nobody is trusted with the PROXY protocol", 2),
+    ("trace: true\ntrace_endpoint: nowhere", 'http: configuration: trace_endpoint is "nowhere": invalid or unknown address', 2),
+    ("tls_certificate: none.pem\ntls_key: none.key\nlisten: [{address: '127.0.0.1:0', tls: true}]", "none.pem: No such file or directory", 1),
+    ("tls_certificate: none.pem\nlisten: [{address: '127.0.0.1:0', tls: true}]", "tls_key names 0 files, tls_certificate 1", 1),
+    ("sites: [{root: none}]", "none: the directory cannot be opened: No such file or directory", 1),
+    ("sites: [{root: site, basic_auth_file: none}]", "none: No such file or directory", 2),
+    ("sites: [{root: site, basic_auth_file: site}]", "site: Is a directory", 2),
+    ("sites: [{root: site, cors: a}]", 'middleware: cors: origins has "a"', 2),
+    ("sites: [{root: site, hosts: 'http://a/'}]", 'middleware: allowed_hosts: hosts has "http://a/"', 2),
+])
+def test_check_and_serve_refuse_the_same_with_the_same_words(configuration, tmp_path, text, says, status):
+    port = str(free_port())
+    file = configuration(text.replace("PORT", port))
+    before = sorted(tmp_path.rglob("*"))
+    results = [subprocess.run([PROGRAM, *command, file], capture_output=True, text=True, timeout=30, cwd=tmp_path)
+               for command in (["check"], ["serve", "--config"])]
+    checked, served = results
+    assert says.replace("PORT", port) in checked.stderr
+    assert reasons(checked.stderr) == reasons(served.stderr)
+    assert (checked.returncode, checked.stdout, served.returncode) == (1, "", status)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@needs_yaml
+@pytest.mark.parametrize("text, says", [
+    ("umask: '9'", 'http: umask is "9": expected octal digits, 000..777'),
+    ("listen: ['fd:999']", "it is no listening stream socket"),
+    ("tls_certificate: none.pem\ntls_key: none.key\nlisten: [{address: '127.0.0.1:0', tls: true}]", "none.pem: No such file or directory"),
+    ("trace: true\ntrace_endpoint: nowhere", "the configuration is wrong; another log_level shows why"),
+])
+def test_a_start_that_fails_is_explained_without_a_log_too(configuration, text, says):
+    file = configuration("performance: {log_level: none}\n" + text)
+    for command in (["check", file], ["serve", "--config", file]):
+        assert says in refused(*command)[0]
+
+
+@needs_yaml
+def test_check_reads_the_environment_as_serve_does(configuration, monkeypatch):
+    file = configuration("")
+    monkeypatch.setenv("UVHTTP_UMASK", "9")
+    assert reasons(refused("check", file)[0]) == reasons(refused("serve", "--config", file)[0]) == ['http: umask is "9": expected octal digits, 000..777']
+    monkeypatch.setenv("UVHTTP_UMASK", "022")
+    monkeypatch.setenv("UVHTTP_BACKLOG", "many")
+    assert "UVHTTP_BACKLOG" in refused("check", file)[0] and "UVHTTP_BACKLOG" in refused("serve", "--config", file)[0]
+
+
+@needs_yaml
+def test_a_good_configuration_passes_both_and_check_leaves_nothing(serve, configuration, tmp_path):
+    port, admin = free_port(), free_port()
+    text = f"pid_file: {tmp_path}/pid\numask: '027'\nadmin: 127.0.0.1:{admin}\nuser: {os.getuid()}\ngroup: {os.getgid()}\n"
+    text += f"listen: ['{HOST}:{port}', '[::1]:{port}', 'unix:{tmp_path}/socket']\ntcp_congestion_control: system"
+    file = configuration(text)
+    before = sorted(tmp_path.rglob("*"))
+    said = f"{file}: ok, 3 addresses, 1 site\n"
+    result = subprocess.run([PROGRAM, "check", file], capture_output=True, text=True, timeout=30)
+    assert (result.stdout, result.stderr, result.returncode) == (said, "", 0)
+    assert sorted(tmp_path.rglob("*")) == before
+    server = serve("uvhttp", "--config", file, address=(HOST, port))
+    assert server.get("/").body == b"<p>home"
+    assert (tmp_path / "pid").exists() and (tmp_path / "socket").exists()
+    result = subprocess.run([PROGRAM, "check", file], capture_output=True, text=True, timeout=30)  # next to the server that it is of
+    assert (result.stdout, result.stderr, result.returncode) == (said, "", 0)
+    assert server.get("/").body == b"<p>home"
 
 
 def test_help_and_version(site):

@@ -197,7 +197,7 @@ def test_the_browser_is_opened(site, tmp_path):
                 assert lines[1] == f"uvhttp: no browser was started (xdg-open: No such file or directory): open {url} yourself\n"
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0", "::", "*", ""])
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "*"])
 def test_an_address_for_everybody_is_said_and_can_be_opened(site, address):
     port = free_port(LOCAL)
     with running("serve", site, "-p", port, "--address", address) as (_, lines):

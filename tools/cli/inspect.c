@@ -11,16 +11,8 @@
 static settings_t checked;
 
 static int check_whole(const char *file) {
-    bool certificate = *checked.config.tls_certificate || *checked.config.tls_key;
-    if (!serve_plan(&checked, file)) return 1;
     checked.access_log = "off";
-    uvhttp_server_t *server = serve_new(&checked);
-    if (!server) return 1;
-    uvhttp_tls_t *tls = serve_has_tls(&checked) || certificate ? serve_tls(&checked) : NULL;
-    bool failed = !tls && (serve_has_tls(&checked) || certificate);
-    uvhttp_tls_release(tls);
-    uvhttp_server_free(server);
-    if (failed) return 1;
+    if (!serve_plan(&checked, file) || serve_start(&checked, true) != 0) return 1;
     printf("%s: ok, %zu %s, %zu %s\n", file, checked.plan.listener_count,
            checked.plan.listener_count == 1 ? "address" : "addresses", checked.plan.site_count,
            checked.plan.site_count == 1 ? "site" : "sites");
@@ -34,7 +26,7 @@ int check_run(char **argv) {
         return 2;
     }
     serve_initial(&checked);
-    if (uvhttp_server_config_load_with(&checked.config, argv[1], plan_names, message, sizeof message) != UVHTTP_OK) {
+    if (options_load(&checked.config, argv[1], plan_names, message, sizeof message) != UVHTTP_OK) {
         fprintf(stderr, "%s\n", message);
         checked.plan.file = argv[1];
         plan_read_file(&checked.plan, &checked.site); /* says what else is wrong */

@@ -63,6 +63,7 @@ typedef struct site {
 typedef struct listener {
     place_t place;
     char *address;
+    uint16_t port; /* once it listens; 0: it has none */
     bool tls;
 } listener_t;
 
@@ -95,7 +96,7 @@ bool plan_is_loopback(const char *address);
 
 /* --- plan_serve.c --- */
 /* Middleware and directories of all sites; the reason of a failure is logged. */
-bool plan_add(const plan_t *plan, uvhttp_server_t *server, bool any_host);
+bool plan_add(plan_t *plan, uvhttp_server_t *server, bool any_host);
 
 /* --- redirect.c --- */
 /* The Location of a request that the redirect fits, in the request's memory; NULL: it does not, or no memory. */

@@ -158,7 +158,7 @@ static bool add_auth(const plan_t *plan, const site_t *site, uvhttp_server_t *se
 }
 
 /* What everybody may see comes before the password. */
-static bool add_site(const plan_t *plan, const site_t *site, uvhttp_server_t *server) {
+static bool add_site(plan_t *plan, const site_t *site, uvhttp_server_t *server) {
     if (site->field_count > 0) {
         const uvhttp_middleware_t fields = {
             .run = add_fields, .on_refused = add_fields_refused, .user = (void *)(uintptr_t)site};
@@ -170,7 +170,10 @@ static bool add_site(const plan_t *plan, const site_t *site, uvhttp_server_t *se
     }
     if (site->cors) {
         const uvhttp_cors_options_t options = {.origins = site->cors, .methods = "GET, HEAD"};
-        if (!use_for(plan, site, server, uvhttp_cors(&options))) return false;
+        if (!use_for(plan, site, server, uvhttp_cors(&options))) {
+            plan_problem(plan, site->place, "--cors '%s': not what origins can be", site->cors);
+            return false;
+        }
     }
     if (site->redirect_count > 0) {
         const uvhttp_middleware_t redirects = {.run = follow_redirects, .user = (void *)(uintptr_t)site};
@@ -182,15 +185,25 @@ static bool add_site(const plan_t *plan, const site_t *site, uvhttp_server_t *se
 
 /* --- hosts --- */
 
+static bool are_hosts(const char *hosts) {
+    uvhttp_middleware_t made = uvhttp_allowed_hosts(&(uvhttp_allowed_hosts_options_t){.hosts = hosts});
+    if (made.run && made.destroy) made.destroy(made.user);
+    return made.run != NULL;
+}
+
 /* Any page that a browser shows can have a name of its own lead to a loopback address, and read what is served there:
  * only the Host shows that (DNS rebinding). */
-static bool add_allowed_hosts(const plan_t *plan, uvhttp_server_t *server) {
+static bool add_allowed_hosts(plan_t *plan, uvhttp_server_t *server) {
     char hosts[SITES_MAX * 256] = "";
     bool any = false, loopback = true;
     for (size_t i = 0; i < plan->site_count; i++) {
         const char *its = plan->sites[i]->hosts;
         any |= !*its;
         size_t used = strlen(hosts);
+        if (*its && !are_hosts(its)) {
+            plan_problem(plan, plan->sites[i]->place, "--host '%s': not what a host can be", its);
+            return false;
+        }
         if (*its &&
             (size_t)snprintf(hosts + used, sizeof hosts - used, "%s%s", used ? "," : "", its) >= sizeof hosts - used) {
             fprintf(stderr, "uvhttp: the sites have more hosts than fit into %zu bytes\n", sizeof hosts);
@@ -241,7 +254,7 @@ static bool open_mount(const site_t *site, mount_t *mount, uvhttp_server_t *serv
     return mount->opened != NULL;
 }
 
-bool plan_add(const plan_t *plan, uvhttp_server_t *server, bool any_host) {
+bool plan_add(plan_t *plan, uvhttp_server_t *server, bool any_host) {
     if (!any_host && !add_allowed_hosts(plan, server)) return false;
     for (size_t i = 0; i < plan->site_count; i++) {
         site_t *site = plan->sites[i];

@@ -128,7 +128,7 @@ void serve_initial(settings_t *to) {
 
 /* --- the plan --- */
 
-bool serve_has_tls(const settings_t *from) {
+static bool has_tls(const settings_t *from) {
     for (size_t i = 0; i < from->plan.listener_count; i++)
         if (from->plan.listeners[i].tls) return true;
     return false;
@@ -220,19 +220,6 @@ static bool add_access_log(uvhttp_server_t *server, const settings_t *from) {
     return uvhttp_use(server, uvhttp_access_log(&options)) == UVHTTP_OK;
 }
 
-/* What is wrong has been logged. */
-uvhttp_server_t *serve_new(settings_t *from) {
-    uvhttp_server_t *server = uvhttp_server_new(&from->config);
-    if (!server) return NULL;
-    if (add_access_log(server, from) && plan_add(&from->plan, server, from->any_host)) return server;
-    uvhttp_server_free(server);
-    return NULL;
-}
-
-uvhttp_tls_t *serve_tls(const settings_t *from) {
-    return uvhttp_tls_from_config(&from->config);
-}
-
 /* --- the start --- */
 
 static const char *shown_directory(const settings_t *from, char path[PATH_MAX]) {
@@ -254,14 +241,14 @@ static bool is_for_everybody(const char *address) {
 }
 
 /* The URL of an address for this machine's browser; "" of one without a port. */
-static void url_of(const listener_t *listener, uint16_t port, char *url, size_t size) {
+static void url_of(const listener_t *listener, char *url, size_t size) {
     const char *address = listener->address, *colon = strrchr(address, ':');
     url[0] = '\0';
     if (!listen_has_port(address) || !colon) return;
     int host = (int)(colon - address);
     bool everybody = is_for_everybody(address);
     snprintf(url, size, "%s://%.*s:%u/", listener->tls ? "https" : "http", everybody ? 9 : host,
-             everybody ? "localhost" : address, port);
+             everybody ? "localhost" : address, listener->port);
 }
 
 /* The line that a person looks for. */
@@ -301,38 +288,82 @@ static void open_browser(const char *url) {
         fprintf(stderr, "uvhttp: no browser was started (xdg-open: %s): open %s yourself\n", strerror(error), url);
 }
 
+/* A certificate of the configuration, or one that is made for the run. A dry run looks at one that no address needs,
+ * too. */
+static int make_tls(const settings_t *from, bool dry_run, uvhttp_tls_t **tls) {
+    bool named = *from->config.tls_certificate || *from->config.tls_key;
+    if (!has_tls(from) && !(dry_run && named)) return UVHTTP_OK;
+    *tls = uvhttp_tls_from_config(&from->config);
+    return *tls ? UVHTTP_OK : UVHTTP_E_TLS_CERTIFICATE;
+}
+
 static int listen_on(settings_t *from, uvhttp_server_t *server, uvhttp_tls_t *tls) {
-    char first[LISTEN_TEXT_SIZE + 16] = "";
+    for (size_t i = 0; i < from->plan.listener_count; i++) {
+        listener_t *listener = &from->plan.listeners[i];
+        int status = listener->tls ? uvhttp_server_listen_tls(server, listener->address, tls, &listener->port)
+                                   : uvhttp_server_listen(server, listener->address, &listener->port);
+        if (status == UVHTTP_E_ADDRESS)
+            plan_problem(&from->plan, listener->place, "%s '%s': nothing can listen there",
+                         listener->place.line > 0 ? "address" : "--address",
+                         listener->place.line > 0 ? listener->address : from->address);
+        if (status != UVHTTP_OK) return status;
+        if (listener->tls && from->plan.https_port == 0) from->plan.https_port = listener->port;
+    }
+    return UVHTTP_OK;
+}
+
+static void say_addresses(const settings_t *from) {
+    char url[LISTEN_TEXT_SIZE + 16];
     for (size_t i = 0; i < from->plan.listener_count; i++) {
         const listener_t *listener = &from->plan.listeners[i];
-        char url[LISTEN_TEXT_SIZE + 16];
-        uint16_t port = 0;
-        int status = listener->tls ? uvhttp_server_listen_tls(server, listener->address, tls, &port)
-                                   : uvhttp_server_listen(server, listener->address, &port);
-        if (status != UVHTTP_OK) return status;
-        if (listener->tls && from->plan.https_port == 0) from->plan.https_port = port;
-        url_of(listener, port, url, sizeof url);
-        if (i == 0) memcpy(first, url, sizeof first);
+        url_of(listener, url, sizeof url);
         say_where(from, listener, url, !listener->tls && from->site.https_only);
     }
-    if (from->open) open_browser(first);
-    return UVHTTP_OK;
+    url_of(&from->plan.listeners[0], url, sizeof url);
+    if (from->open) open_browser(url);
+}
+
+/* log_level none is for a server that runs: one that does not start says why. */
+static bool is_silent(const settings_t *from) {
+    return from->config.performance.log_level == UVHTTP_LOG_LEVEL_NONE;
+}
+
+static int run_server(const settings_t *from, uvhttp_server_t *server) {
+    if (is_silent(from)) uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
+    int status = uvhttp_server_run(server, NULL);
+    if (status != UVHTTP_OK && is_silent(from)) fprintf(stderr, "uvhttp serve: %s\n", uvhttp_server_error_text(server));
+    return status;
+}
+
+/* What can fail, in its order. */
+static int run(settings_t *from, uvhttp_server_t *server, bool dry_run, uvhttp_tls_t **tls) {
+    int status = dry_run ? uvhttp_server_dry_run(server) : UVHTTP_OK;
+    if (status == UVHTTP_OK) status = make_tls(from, dry_run, tls);
+    if (status == UVHTTP_OK) status = uvhttp_service_init(server);
+    if (status == UVHTTP_OK) status = listen_on(from, server, *tls);
+    if (status == UVHTTP_OK && !dry_run) say_addresses(from);
+    return status == UVHTTP_OK ? run_server(from, server) : status;
+}
+
+int serve_start(settings_t *from, bool dry_run) {
+    uvhttp_tls_t *tls = NULL;
+    uvhttp_server_t *server = uvhttp_server_new(&from->config);
+    if (is_silent(from)) uvhttp_log_set_level(UVHTTP_LOG_LEVEL_ERROR);
+    if (!server && is_silent(from))
+        fputs("uvhttp serve: the configuration is wrong; another log_level shows why\n", stderr);
+    if (!server) return 2; /* a line of the log names what is wrong */
+    bool made = add_access_log(server, from) && plan_add(&from->plan, server, from->any_host);
+    if (made) uvhttp_server_on_reload(server, options_reload, NULL);
+    int status = made ? run(from, server, dry_run, &tls) : UVHTTP_E_INVALID;
+    uvhttp_tls_release(tls); /* the server keeps it */
+    uvhttp_server_free(server);
+    if (from->plan.status != 0) return from->plan.status;
+    return status == UVHTTP_E_CONFIG || status == UVHTTP_E_ADDRESS ? 2 : status != UVHTTP_OK;
 }
 
 int serve_run(char **argv) {
     ignore_sigpipe();
     serve_initial(&settings);
     const char *file = options_parse(&serve_options, argv);
-    if (!serve_plan(&settings, file)) return settings.plan.status;
-    uvhttp_server_t *server = serve_new(&settings);
-    if (!server) return 1;
-    uvhttp_tls_t *tls = serve_has_tls(&settings) ? serve_tls(&settings) : NULL;
-    int status = serve_has_tls(&settings) && !tls ? UVHTTP_E_TLS_CERTIFICATE : UVHTTP_OK;
-    uvhttp_server_on_reload(server, options_reload, NULL);
-    if (status == UVHTTP_OK) status = uvhttp_service_init(server);
-    if (status == UVHTTP_OK) status = listen_on(&settings, server, tls);
-    uvhttp_tls_release(tls); /* the server keeps it */
-    if (status == UVHTTP_OK) status = uvhttp_server_run(server, NULL);
-    uvhttp_server_free(server);
-    return status != UVHTTP_OK;
+    return serve_plan(&settings, file) ? serve_start(&settings, false) : settings.plan.status;
 }

@@ -1,4 +1,4 @@
-/* What serve, check and explain share: settings, and a server that is made of them but listens nowhere. */
+/* What serve and check share: settings, and the one start, which check makes a dry run. */
 #ifndef UVHTTP_CLI_SERVE_H
 #define UVHTTP_CLI_SERVE_H
 
@@ -20,10 +20,8 @@ typedef struct settings {
 void serve_initial(settings_t *settings);
 /* Sites and addresses of the file, if it has any, else of the options. False: problems, which have been said. */
 bool serve_plan(settings_t *settings, const char *file);
-/* A server with everything but addresses; NULL: why has been said. */
-uvhttp_server_t *serve_new(settings_t *settings);
-/* A certificate of the configuration, or one that is made for the run; NULL: why has been logged. */
-uvhttp_tls_t *serve_tls(const settings_t *settings);
-bool serve_has_tls(const settings_t *settings);
+/* Serves a plan, or finds what serving it would refuse, and says nothing else (uvhttp_server_dry_run). Returns the exit
+ * status of the program; why has been said. */
+int serve_start(settings_t *settings, bool dry_run);
 
 #endif

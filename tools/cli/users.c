@@ -47,6 +47,10 @@ static int read_lines(FILE *in, const char *path, uvhttp_credential_t *users, si
         }
         free(copy);
     }
+    if (right && ferror(in)) {
+        snprintf(why, size, "%s: %s", path, strerror(errno));
+        right = false;
+    }
     free(line);
     if (right && count == 0) snprintf(why, size, "%s: there is no line USER:PASSWORD", path);
     if (right && count > 0) return count;

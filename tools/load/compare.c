@@ -84,12 +84,8 @@ static load_ratio_t ratio_of(series_t a, series_t b) {
     return ratio;
 }
 
-load_ratio_t load_ratio_of(const double *a, size_t a_count, const double *b, size_t b_count) {
-    return ratio_of(describe(a, a_count, false), describe(b, b_count, false));
-}
-
-load_ratio_t load_rate_ratio_of(const double *a, size_t a_count, const double *b, size_t b_count) {
-    return ratio_of(describe(a, a_count, true), describe(b, b_count, true));
+load_ratio_t load_ratio_of(load_samples_kind_t kind, const double *a, size_t a_count, const double *b, size_t b_count) {
+    return ratio_of(describe(a, a_count, kind == LOAD_SAMPLES_RATES), describe(b, b_count, kind == LOAD_SAMPLES_RATES));
 }
 
 /* --- results --- */
@@ -228,8 +224,9 @@ static void print_row(comparison_t *comparison, const char *name, const char *fi
         fputc('\n', comparison->out);
         return;
     }
-    load_ratio_t ratio = (series == RATE ? load_rate_ratio_of : load_ratio_of)(
-        comparison->a->samples[series], comparison->a->count, comparison->b->samples[series], comparison->b->count);
+    load_ratio_t ratio =
+        load_ratio_of(series == RATE ? LOAD_SAMPLES_RATES : LOAD_SAMPLES_TIMES, comparison->a->samples[series],
+                      comparison->a->count, comparison->b->samples[series], comparison->b->count);
     const char *verdict = judge(comparison, &ratio, series == RATE);
     if (ratio.has_interval)
         fprintf(comparison->out, "  %.3f .. %.3f  %s\n", ratio.low, ratio.high, verdict);

@@ -59,6 +59,7 @@ void options_of_field(const char *field, char *name) {
 typedef struct search {
     bool is_switch;        /* it takes no value */
     bool found;            /* it is an option of a field, ... */
+    bool is_alias;         /* ... by another name than the field's, ... */
     char field[NAME_SIZE]; /* ... this one */
     nearest_t nearest;
 } search_t;
@@ -79,9 +80,12 @@ static search_t find_field(const options_t *options, const char *name) {
     if (options->config) uvhttp_server_config_fields(options->config, consider_field, &search);
     for (size_t i = 0; i < options->count; ++i) {
         const option_t *option = &options->table[i];
+        char own[NAME_SIZE];
         if (!option->field || strcmp(option->name, name) != 0) continue;
+        options_of_field(option->field, own);
         search.found = true;
         search.is_switch = option->kind == OPTION_SWITCH;
+        search.is_alias = option->kind == OPTION_FIELD && strcmp(name, own) != 0;
         snprintf(search.field, sizeof search.field, "%s", option->field);
     }
     return search;
@@ -194,6 +198,11 @@ static argument_t split(const char *text) {
     return argument;
 }
 
+/* An empty one is that of a shell variable that is not set. */
+static void refuse_empty(const options_t *options, const char *name, const char *value) {
+    if (*value == '\0') options_refuse(options, name, value, "the value is empty");
+}
+
 static const char *take_value(const options_t *options, const argument_t *argument, char ***at) {
     if (argument->value) return argument->value;
     if (!(*at)[1]) options_refuse(options, argument->name, "", "needs a value");
@@ -214,6 +223,7 @@ static void take_option(const options_t *options, const option_t *option, const 
         return;
     }
     const char *value = take_value(options, argument, at);
+    refuse_empty(options, option->name, value);
     if (option->kind == OPTION_EACH)
         option->each(options, option, (char *)value, at);
     else if (option->kind == OPTION_TEXT)
@@ -256,6 +266,7 @@ static const char *parse_own(const options_t *options, char **argv) {
             exit_after_output(options);
         } else if (options->config && strcmp(argument.name, "--config") == 0) {
             file = take_value(options, &argument, &at);
+            refuse_empty(options, "--config", file);
         } else if (take_from_table(options, &argument, &at)) {
             continue;
         } else if (**at != '-' && options->positional && !*options->positional) {
@@ -310,6 +321,7 @@ static void parse_fields(const options_t *options, char **argv) {
         argument_t argument = split(*at);
         search_t search = find_field(options, argument.name);
         const char *value = search.is_switch ? "true" : take_value(options, &argument, &at);
+        if (search.is_alias) refuse_empty(options, argument.name, value);
         if (uvhttp_server_config_set(options->config, search.field, value, message, sizeof message) != 0)
             options_refuse(options, argument.name, value, strstr(message, "expected"));
         keep_field(search.field, value);
@@ -323,16 +335,16 @@ static void say(const char *what, const char *lines) {
     }
 }
 
-static int load(uvhttp_server_config_t *config, char *message, size_t size) {
-    return uvhttp_server_config_load_with(config, given.file, given.own, message, size);
+int options_load(uvhttp_server_config_t *config, const char *file, const char *const *own, char *message, size_t size) {
+    int status = file ? uvhttp_server_config_load_with(config, file, own, message, size) : UVHTTP_OK;
+    return status == UVHTTP_OK ? uvhttp_server_config_env(config, message, size) : status;
 }
 
 void options_reload(uvhttp_server_t *server, void *user) {
     (void)user;
     char message[1024] = "";
     uvhttp_server_config_t config = given.initial;
-    int status = given.file ? load(&config, message, sizeof message) : 0;
-    if (status == 0) status = uvhttp_server_config_env(&config, message, sizeof message);
+    int status = options_load(&config, given.file, given.own, message, sizeof message);
     for (size_t i = 0; i < given.count && status == 0; ++i)
         status =
             uvhttp_server_config_set(&config, given.fields[i].name, given.fields[i].value, message, sizeof message);
@@ -354,8 +366,8 @@ const char *options_parse(const options_t *options, char **argv) {
     given.program = options->program;
     given.file = file;
     given.own = options->own;
-    if (file && load(options->config, message, sizeof message) != 0) refuse_config(options, message);
-    if (uvhttp_server_config_env(options->config, message, sizeof message) != 0) refuse_config(options, message);
+    if (options_load(options->config, file, options->own, message, sizeof message) != UVHTTP_OK)
+        refuse_config(options, message);
     parse_fields(options, argv);
     return file;
 }

@@ -76,6 +76,10 @@ void options_of_field(const char *field, char *name);
  * it was accepted. */
 void options_reload(uvhttp_server_t *server, void *user);
 
+/* Sets what the file (NULL: there is none) and then the environment say, as options_parse does. Result and message are
+ * those of uvhttp_server_config_load_with. */
+int options_load(uvhttp_server_config_t *config, const char *file, const char *const *own, char *message, size_t size);
+
 /* A number of min..max, for a value that may also be something else. */
 unsigned long options_number(const options_t *options, const char *name, const char *value, unsigned long min,
                              unsigned long max);

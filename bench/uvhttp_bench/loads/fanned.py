@@ -96,7 +96,7 @@ def merged(outcomes: Sequence[Outcome]) -> Results:
         seconds=max(part.seconds for part in parts),
         bytes_received=sum(part.bytes_received for part in parts),
         errors=errors,
-        error_rate=errors.total / max(1, total + errors.total),
+        error_rate=errors.rate(total, UvhttpLoad.name),
         histogram=histogram,
     )
 

@@ -28,7 +28,7 @@ def parse(text: str, histogram: Histogram) -> Results:
         raise BenchError(f"h2load printed no summary: {text.strip().splitlines()[-1] if text.strip() else 'nothing'}")
     rate = float(finished[1])
     done, failed, errored, timed_out = (int(number) for number in requests.groups())
-    errors = Errors(read=errored, timeout=timed_out, status=failed)
+    errors = Errors(read=errored - timed_out, timeout=timed_out, status=failed - errored)  # each is a part of the one before
     seconds = done / rate if rate else 0.0
     mean, stdev, largest = histogram.mean_us(), histogram.stdev_us(), histogram.max_us()
     return Results(
@@ -45,7 +45,7 @@ def parse(text: str, histogram: Histogram) -> Results:
         seconds=seconds,
         bytes_received=int(traffic[1]),
         errors=errors,
-        error_rate=errors.total / max(1, done),
+        error_rate=errors.rate(done, H2load.name),
         histogram=histogram,
     )
 

@@ -64,7 +64,7 @@ def parse(text: str) -> Results:
             seconds=float(results["elapsed_s"]),
             bytes_received=int(results["bytes"]),
             errors=errors,
-            error_rate=errors.total / max(1, responses + errors.total),
+            error_rate=errors.rate(responses, UvhttpLoad.name),
             rate_samples_mean=float(rates["mean"]) if rates else None,
             rate_samples_stdev=float(rates["stdev"]) if rates else None,
             histogram=histogram,

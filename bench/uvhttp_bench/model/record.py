@@ -96,6 +96,12 @@ class Errors:
     def total(self) -> int:
         return self.connect + self.read + self.write + self.timeout + self.status + self.body
 
+    def rate(self, requests: int, tool: str) -> float:
+        """Of all that was tried: the requests that `tool` counts, and the errors that are not among these."""
+        apart = {"wrk": self.connect + self.read + self.write, "h2load": 0}
+        tried = requests + apart.get(tool, self.connect + self.read + self.write + self.timeout)
+        return min(1.0, self.total / max(1, tried))
+
 
 @dataclass(frozen=True)
 class Results:

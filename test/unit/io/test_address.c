@@ -617,6 +617,44 @@ static void test_port_that_an_ordinary_user_may_not_have_is_a_permission_error(v
     in_child(privileged_child);
 }
 
+/* What the kernel says of the second socket is what is known without it. */
+static void assert_overlap_is_known(const char *first, const char *second) {
+    char text[UVHTTP__ADDRESS_TEXT_MAX];
+    uvhttp__address_t bound = {0};
+    socklen_t size = sizeof bound;
+    int one, other;
+    snprintf(text, sizeof text, "%s:0", first);
+    uvhttp__endpoint_t a = parsed(text);
+    assert_int_equal(uvhttp__listen_socket(&a, 8, false, &one), 0);
+    assert_int_equal(getsockname(one, &bound.any, &size), 0);
+    unsigned port = ntohs(bound.any.sa_family == AF_INET ? bound.v4.sin_port : bound.v6.sin6_port);
+    snprintf(text, sizeof text, "%s:%u", first, port);
+    a = parsed(text);
+    snprintf(text, sizeof text, "%s:%u", second, port);
+    uvhttp__endpoint_t b = parsed(text);
+    int status = uvhttp__listen_socket(&b, 8, false, &other);
+    if (uvhttp__endpoint_overlaps(&a, &b) != (status == UVHTTP_E_ADDRESS_IN_USE))
+        fail_msg("%s and %s: listen returned %d", first, second, status);
+    assert_int_equal(uvhttp__endpoint_overlaps(&b, &a), uvhttp__endpoint_overlaps(&a, &b));
+    assert_int_equal(uvhttp__listen_socket(&b, 8, false, NULL), 0); /* others are left out */
+    if (status == 0) close(other);
+    close(one);
+}
+
+static void test_addresses_that_cannot_both_be_listened_on_are_known_before(void **state) {
+    (void)state;
+    static const char *const hosts[] = {"127.0.0.1", "127.0.0.2", "0.0.0.0", "[::1]", "[::]", "*"};
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++)
+        for (size_t j = 0; j < sizeof hosts / sizeof *hosts; j++) assert_overlap_is_known(hosts[i], hosts[j]);
+    const uvhttp__endpoint_t path = parsed("unix:a"), other = parsed("unix:ab"), any = parsed("127.0.0.1:0"),
+                             passed = parsed("fd:3");
+    assert_true(uvhttp__endpoint_overlaps(&path, &path));
+    assert_false(uvhttp__endpoint_overlaps(&path, &other));
+    assert_false(uvhttp__endpoint_overlaps(&path, &any));
+    assert_false(uvhttp__endpoint_overlaps(&any, &any));
+    assert_false(uvhttp__endpoint_overlaps(&passed, &passed));
+}
+
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 int main(void) {
@@ -648,6 +686,7 @@ int main(void) {
         cmocka_unit_test(test_inherited_descriptor_that_does_not_listen_is_refused),
         cmocka_unit_test(test_systemd_means_descriptor_three_of_this_process),
         cmocka_unit_test(test_port_that_an_ordinary_user_may_not_have_is_a_permission_error),
+        cmocka_unit_test(test_addresses_that_cannot_both_be_listened_on_are_known_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

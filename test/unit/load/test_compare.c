@@ -23,11 +23,11 @@ static void test_equal_series_tie_and_different_ones_do_not(void **state) {
     for (unsigned seed = 1; seed <= 100; seed++) {
         fill(a, 1000, 0.05, seed);
         fill(b, 1000, 0.05, seed + 1000);
-        load_ratio_t same = load_ratio_of(a, COUNT, b, COUNT);
+        load_ratio_t same = load_ratio_of(LOAD_SAMPLES_TIMES, a, COUNT, b, COUNT);
         assert_true(same.has_interval && same.low < same.ratio && same.ratio < same.high);
         ties += same.low <= 1 && same.high >= 1;
         fill(b, 900, 0.05, seed + 1000);
-        load_ratio_t lower = load_ratio_of(a, COUNT, b, COUNT);
+        load_ratio_t lower = load_ratio_of(LOAD_SAMPLES_TIMES, a, COUNT, b, COUNT);
         assert_true(lower.high < 1 && lower.ratio > 0.87 && lower.ratio < 0.93);
     }
     assert_true(ties >= 88); /* of 95 */
@@ -39,7 +39,8 @@ static void test_samples_that_follow_each_other_count_for_less(void **state) {
     fill(a, 1000, 0.05, 1);
     for (unsigned i = 0; i < COUNT; i++) b[i] = 950 + 5 * (i * 7 % COUNT);
     for (unsigned i = 0; i < COUNT; i++) sorted[i] = 950 + 5 * i; /* the same values, as a trend */
-    load_ratio_t mixed = load_ratio_of(a, COUNT, b, COUNT), trend = load_ratio_of(a, COUNT, sorted, COUNT);
+    load_ratio_t mixed = load_ratio_of(LOAD_SAMPLES_TIMES, a, COUNT, b, COUNT),
+                 trend = load_ratio_of(LOAD_SAMPLES_TIMES, a, COUNT, sorted, COUNT);
     assert_true(trend.high - trend.low > 1.5 * (mixed.high - mixed.low));
 }
 
@@ -48,13 +49,14 @@ static void test_few_samples_have_no_interval(void **state) {
     double a[COUNT], b[COUNT];
     fill(a, 1000, 0.05, 1);
     fill(b, 500, 0.05, 2);
-    assert_false(load_ratio_of(a, LOAD_COMPARED_SAMPLES_MIN - 1, b, COUNT).has_interval);
-    assert_false(load_ratio_of(a, COUNT, b, 0).has_interval);
-    assert_true(load_ratio_of(a, LOAD_COMPARED_SAMPLES_MIN, b, LOAD_COMPARED_SAMPLES_MIN).has_interval);
+    assert_false(load_ratio_of(LOAD_SAMPLES_TIMES, a, LOAD_COMPARED_SAMPLES_MIN - 1, b, COUNT).has_interval);
+    assert_false(load_ratio_of(LOAD_SAMPLES_TIMES, a, COUNT, b, 0).has_interval);
+    assert_true(
+        load_ratio_of(LOAD_SAMPLES_TIMES, a, LOAD_COMPARED_SAMPLES_MIN, b, LOAD_COMPARED_SAMPLES_MIN).has_interval);
     b[0] = b[1] = 0; /* a second without a response */
-    assert_false(load_ratio_of(a, COUNT, b, LOAD_COMPARED_SAMPLES_MIN).has_interval);
+    assert_false(load_ratio_of(LOAD_SAMPLES_TIMES, a, COUNT, b, LOAD_COMPARED_SAMPLES_MIN).has_interval);
     for (unsigned i = 0; i < COUNT; i++) a[i] = b[i] = 7;
-    load_ratio_t same = load_ratio_of(a, COUNT, b, COUNT);
+    load_ratio_t same = load_ratio_of(LOAD_SAMPLES_TIMES, a, COUNT, b, COUNT);
     assert_true(same.low <= 1 && same.high >= 1);
 }
 
@@ -65,14 +67,14 @@ static void test_seconds_without_a_response_lower_the_rate(void **state) {
     fill(a, 1000, 0.05, 1);
     fill(b, 1000, 0.05, 2);
     for (unsigned i = 0; i < COUNT; i += 2) b[i] = 0;
-    load_ratio_t stalls = load_rate_ratio_of(a, COUNT, b, COUNT);
+    load_ratio_t stalls = load_ratio_of(LOAD_SAMPLES_RATES, a, COUNT, b, COUNT);
     assert_true(stalls.has_interval && stalls.ratio > 0.45 && stalls.ratio < 0.55 && stalls.high < 1);
-    load_ratio_t silent = load_rate_ratio_of(a, COUNT, none, COUNT);
+    load_ratio_t silent = load_ratio_of(LOAD_SAMPLES_RATES, a, COUNT, none, COUNT);
     assert_true(silent.has_interval && silent.ratio <= 0 && silent.high <= 0);
-    assert_true(load_rate_ratio_of(none, COUNT, a, COUNT).low > 1);
-    assert_false(load_rate_ratio_of(none, COUNT, none, COUNT).has_interval);
+    assert_true(load_ratio_of(LOAD_SAMPLES_RATES, none, COUNT, a, COUNT).low > 1);
+    assert_false(load_ratio_of(LOAD_SAMPLES_RATES, none, COUNT, none, COUNT).has_interval);
     fill(b, 900, 0.05, 3);
-    load_ratio_t lower = load_rate_ratio_of(a, COUNT, b, COUNT);
+    load_ratio_t lower = load_ratio_of(LOAD_SAMPLES_RATES, a, COUNT, b, COUNT);
     assert_true(lower.low < lower.ratio && lower.ratio < lower.high && lower.high < 1);
     assert_true(lower.ratio > 0.87 && lower.ratio < 0.93);
 }

@@ -2,6 +2,8 @@
 #include <pwd.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -38,9 +40,10 @@ static void test_a_service_that_could_not_be_made_does_not_listen(void **state) 
 /* Clients must not wait for a server that will not come. */
 static void test_a_start_that_fails_before_the_loops_closes_the_sockets(void **state) {
     serving_t *serving = *state;
-    snprintf(serving->config.user, sizeof serving->config.user, "no-such-user");
     serving_make(serving);
     assert_int_equal(uvhttp_service_init(serving->server), UVHTTP_OK);
+    uvhttp_server_config_t *config = &serving->server->service.config; /* the user was removed meanwhile */
+    snprintf(config->user, sizeof config->user, "no-such-user");
     assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", &serving->port), UVHTTP_OK);
     assert_int_equal(uvhttp_server_run(serving->server, NULL), UVHTTP_E_CONFIG);
     assert_int_equal(uvhttp_server_state(serving->server), UVHTTP_SERVER_STOPPED);
@@ -49,6 +52,69 @@ static void test_a_start_that_fails_before_the_loops_closes_the_sockets(void **s
         .sin_family = AF_INET, .sin_port = htons(serving->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof address), -1);
     close(fd);
+}
+
+static void test_a_user_that_does_not_exist_is_said_before_listen(void **state) {
+    serving_t *serving = *state;
+    snprintf(serving->config.user, sizeof serving->config.user, "no-such-user");
+    serving_make(serving);
+    assert_int_equal(uvhttp_service_init(serving->server), UVHTTP_E_CONFIG);
+    assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", NULL), UVHTTP_E_CONFIG);
+    assert_string_equal(uvhttp_server_error_text(serving->server), "user \"no-such-user\" does not exist");
+    uvhttp_server_free(serving->server);
+    serving->server = NULL;
+}
+
+static void test_a_dry_run_is_chosen_before_anything_else(void **state) {
+    serving_t *serving = *state;
+    assert_int_equal(uvhttp_server_dry_run(NULL), UVHTTP_E_INVALID);
+    serving_make(serving);
+    assert_int_equal(uvhttp_service_init(serving->server), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_dry_run(serving->server), UVHTTP_E_STATE);
+    uvhttp_server_free(serving->server);
+    serving_make(serving);
+    assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", NULL), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_dry_run(serving->server), UVHTTP_E_STATE);
+    uvhttp_server_free(serving->server);
+    serving->server = NULL;
+}
+
+static mode_t current_umask(void) {
+    mode_t mask = umask(0);
+    umask(mask);
+    return mask;
+}
+
+/* Next to a server that listens on the same address. */
+static void test_a_dry_run_changes_nothing_and_returns(void **state) {
+    serving_t *serving = *state;
+    char address[32], path[64];
+    struct rlimit before, after;
+    uint16_t port;
+    mode_t mask = current_umask();
+    uvhttp_server_t *other = uvhttp_server_new(&serving->config);
+    assert_int_equal(uvhttp_server_listen(other, "127.0.0.1:0", &port), UVHTTP_OK);
+    snprintf(address, sizeof address, "127.0.0.1:%u", port);
+    snprintf(path, sizeof path, "/tmp/uvhttp-dry-run-%ld", (long)getpid());
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    snprintf(serving->config.pid_file, sizeof serving->config.pid_file, "%s", path);
+    snprintf(serving->config.umask, sizeof serving->config.umask, "0");
+    snprintf(serving->config.admin, sizeof serving->config.admin, "unix:%s", path);
+    serving->config.descriptor_limit = (uint32_t)before.rlim_cur - 1;
+    serving_make(serving);
+    assert_int_equal(uvhttp_server_dry_run(serving->server), UVHTTP_OK);
+    assert_int_equal(uvhttp_service_init(serving->server), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_listen(serving->server, address, NULL), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_listen(serving->server, address, NULL), UVHTTP_E_ADDRESS_IN_USE);
+    assert_int_equal(uvhttp_server_run(serving->server, NULL), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_run(serving->server, NULL), UVHTTP_E_STATE);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &after), 0);
+    assert_true(after.rlim_cur == before.rlim_cur && after.rlim_max == before.rlim_max);
+    assert_int_equal(current_umask(), mask);
+    assert_int_equal(access(path, F_OK), -1);
+    uvhttp_server_free(other);
+    uvhttp_server_free(serving->server);
+    serving->server = NULL;
 }
 
 static void test_an_upgrade_needs_a_service_that_serves(void **state) {
@@ -142,6 +208,9 @@ int main(void) {
         ON_EACH(test_a_service_is_made_once_and_before_listen),
         ON_EACH(test_a_service_that_could_not_be_made_does_not_listen),
         ON_EACH(test_a_start_that_fails_before_the_loops_closes_the_sockets),
+        ON_EACH(test_a_user_that_does_not_exist_is_said_before_listen),
+        ON_EACH(test_a_dry_run_is_chosen_before_anything_else),
+        ON_EACH(test_a_dry_run_changes_nothing_and_returns),
         ON_EACH(test_an_upgrade_needs_a_service_that_serves),
         cmocka_unit_test(test_there_is_no_state_without_a_server),
         cmocka_unit_test(test_what_is_no_notification_is_refused),
