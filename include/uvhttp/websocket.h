@@ -165,9 +165,9 @@ UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_ws_end(uvhttp_ws_t *ws);
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD size_t uvhttp_ws_queued(const uvhttp_ws_t *ws);
 /** Starts the close handshake (RFC 6455 section 7.1.2). Queued messages are sent first. Messages that still arrive are
  * dropped. Call uvhttp_ws_end before, if a streamed message is open: the client discards one without an end, and the
- * messages that wait for its end are not sent (sections 5.4 and 5.5.1). on_close follows with the peer's code, or with UVHTTP_WS_ABNORMAL after close_timeout. `code` is 1000..1003,
- * 1007..1014 or 3000..4999. `reason` is UTF-8 of at most 123 bytes; NULL means none. Returns 0, UVHTTP_E_INVALID or
- * UVHTTP_E_CLOSED (already closing). */
+ * messages that wait for its end are not sent (sections 5.4 and 5.5.1). on_close follows with the peer's code, or with
+ * UVHTTP_WS_ABNORMAL after close_timeout. `code` is 1000..1003, 1007..1014 or 3000..4999. `reason` is UTF-8 of at most
+ * 123 bytes; NULL means none. Returns 0, UVHTTP_E_INVALID or UVHTTP_E_CLOSED (already closing). */
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_ws_close(uvhttp_ws_t *ws, int code, const char *reason);
 /** Pauses or resumes reading, for an application that cannot keep up. No message arrives until uvhttp_ws_resume; of a
  * compressed message, on_fragment may get up to 256 KiB more. A pause counts for no time limit of the client. */
