@@ -84,6 +84,7 @@ static inline UVHTTP_MUST_USE int uvhttp_request_on_multipart(uvhttp_request_t *
  * most config.read_buffer_size bytes, also after the client has disconnected. Only UVHTTP_E_EOF, UVHTTP_E_IO (the
  * temporary file) and UVHTTP_E_NOMEM can occur.
  * - With `live_body`, bytes are returned as received. Between calls the body is paused (uvhttp_request_pause_body).
+ * On failure *piece is empty.
  *
  * With `live_body`, `timeout_ms` is 1 or more (0 counts as 1), and body_timeout and min_receive_rate apply during the
  * call. Returns 0, UVHTTP_E_EOF (the end; trailers are available), UVHTTP_E_TIMEOUT (call again), UVHTTP_E_INVALID

@@ -56,8 +56,9 @@ UVHTTP_EXPORT UVHTTP_IN_COROUTINE UVHTTP_MUST_USE int uvhttp_coro_defer(void (*c
 UVHTTP_EXPORT UVHTTP_IN_COROUTINE int uvhttp_coro_work(void (*run)(void *arg), void *arg);
 
 /** Reads the next bytes of the request's body, in order; the view is valid until the next call. On a route with
- * `stream_body` it returns at most config.read_buffer_size bytes, as received, and the client is paused between calls.
- * Otherwise it returns the buffered body at once.
+ * `stream_body` it returns at most config.read_buffer_size bytes, as received, and the client is paused between calls;
+ * after a call with timeout 0, up to that number of bytes may arrive, within the server's time limits for bodies.
+ * Otherwise it returns the buffered body at once. On failure *piece is empty.
  *
  * Returns 0, UVHTTP_E_EOF (the end; trailers are available), UVHTTP_E_TIMEOUT (call again), UVHTTP_E_INVALID,
  * UVHTTP_E_STATE (another request, or two coroutines at once), or the reason why the rest will never arrive:

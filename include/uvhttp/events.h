@@ -14,8 +14,9 @@ typedef struct uvhttp_events uvhttp_events_t;
 
 /** Called exactly once at the end of each stream that uvhttp_events_open has opened, on the loop's thread. Later sends
  * are refused. `status` is UVHTTP_OK (the application or a stop of the server has ended the stream, and all of it was
- * sent), UVHTTP_E_ABORTED (the client has disconnected) or UVHTTP_E_LIMIT (the client did not read and was cut off, see
- * queue_max). */
+ * sent), UVHTTP_E_ABORTED (the client has disconnected), UVHTTP_E_LIMIT (the client did not read and was cut off, see
+ * queue_max) or UVHTTP_E_NOMEM (no memory: the client got 503 if the stream had not started, and was cut off
+ * otherwise). */
 typedef void (*uvhttp_events_close_cb)(uvhttp_events_t *events, int status, void *user);
 
 #define UVHTTP_EVENTS_HEARTBEAT_MS 15000u /**< default of heartbeat_ms */

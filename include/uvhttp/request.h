@@ -83,7 +83,8 @@ UVHTTP_EXPORT UVHTTP_OWNER_THREAD uvhttp_str_t uvhttp_request_peer_address(uvhtt
 /** Returns the address of the client: "192.0.2.1", "2001:db8::1", "unix:" or "unknown". Header fields and PROXY headers
  * of trusted proxies are evaluated (uvhttp_server_trust_proxies). Without trusted proxies it is the peer. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD uvhttp_str_t uvhttp_request_client(uvhttp_request_t *req);
-/** Returns "https" or "http": the scheme that the client used, as trusted proxies report it. */
+/** Returns "https" or "http": the scheme that the client used, as trusted proxies report it, else that of the
+ * connection. `:scheme` of HTTP/2 and the scheme of an absolute target do not count. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD uvhttp_str_t uvhttp_request_client_scheme(uvhttp_request_t *req);
 /** Returns the host and port that the client addressed, as a trusted proxy reports them, else uvhttp_request_host. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD uvhttp_str_t uvhttp_request_client_host(uvhttp_request_t *req);

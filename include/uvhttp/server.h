@@ -300,8 +300,8 @@ UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_server_config_check(const uvhttp_se
 /* --- life cycle --- */
 
 /** Creates a server. `config` NULL means defaults. Returns NULL when out of memory or when the configuration is wrong;
- * the reason is logged as an error. Functions for registration, listen, run, stop and free accept that NULL and return
- * UVHTTP_E_INVALID. */
+ * the reason is logged as an error. Functions that take a server accept that NULL: they do nothing, and return
+ * UVHTTP_E_INVALID, NULL, false or 0. */
 UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config);
 
 /** Listens on an address; may be called several times. Addresses: "127.0.0.1:8080", "[::1]:8080", "*:8080" or ":8080"
@@ -550,16 +550,17 @@ typedef struct uvhttp_metrics {
 
 UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_server_metrics_sized(const uvhttp_server_t *server,
                                                                  uvhttp_metrics_t *metrics, size_t metrics_size);
-/** Takes a snapshot over all loops. Any thread. */
+/** Takes a snapshot over all loops; all 0 if `server` is NULL. Any thread. */
 static inline void uvhttp_server_metrics(const uvhttp_server_t *server, uvhttp_metrics_t *metrics) {
     uvhttp_server_metrics_sized(server, metrics, sizeof *metrics);
 }
 
-/** Calls `each` once per counter. Refusals are named "rejected_<error name in lower case>". Any thread. */
+/** Calls `each` once per counter, never if `server` is NULL. Refusals are named "rejected_<error name in lower case>".
+ * Any thread. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD void
 uvhttp_server_counters(const uvhttp_server_t *server,
                        void (*each)(const char *name, const char *help, uint64_t value, void *user), void *user);
-/** Returns a counter by name, or 0 if there is no such counter. Any thread. */
+/** Returns a counter by name, or 0 if there is no such counter or server. Any thread. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD uint64_t uvhttp_server_counter(const uvhttp_server_t *server, const char *name);
 
 /** Returns the version, such as "0.2.0". Static storage. */

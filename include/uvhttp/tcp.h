@@ -59,7 +59,8 @@ UVHTTP_EXPORT UVHTTP_OWNER_THREAD void uvhttp_tcp_config_init(uvhttp_tcp_config_
 #define uvhttp_tcp_config_default(config) uvhttp_tcp_config_init((config), sizeof(uvhttp_tcp_config_t))
 
 /** Creates a TCP server. `config` NULL means defaults; the handlers are copied. Returns NULL when out of memory or when
- * an argument is wrong (logged). */
+ * an argument is wrong (logged). Functions that are given NULL for a server return UVHTTP_E_INVALID, NULL or 0, and do
+ * nothing; uvhttp_tcp_server_error_text says so. */
 UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_tcp_server_t *
 uvhttp_tcp_server_new(const uvhttp_tcp_config_t *config, const uvhttp_tcp_handlers_t *handlers, void *user);
 /** Listens, as uvhttp_server_listen does. */

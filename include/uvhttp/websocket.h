@@ -143,7 +143,8 @@ static inline uvhttp_route_t *uvhttp_group_websocket(uvhttp_group_t *group, cons
 }
 
 /** Queues a copy of a message as one frame. All messages queued in one loop iteration leave in one send. A message
- * waits while a streamed message is open. Returns:
+ * waits while a streamed message is open, and is lost if the connection closes before uvhttp_ws_end; the counter
+ * rejected_closed counts it. Returns:
  * - 0;
  * - UVHTTP_E_AGAIN: queued, but the queue is above send_high_watermark: stop until on_drain;
  * - UVHTTP_E_LIMIT: not queued because of send_queue_max;
@@ -163,9 +164,10 @@ UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_ws_end(uvhttp_ws_t *ws);
 /** Returns the number of queued bytes that the kernel has not accepted. */
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD size_t uvhttp_ws_queued(const uvhttp_ws_t *ws);
 /** Starts the close handshake (RFC 6455 section 7.1.2). Queued messages are sent first. Messages that still arrive are
- * dropped. on_close follows with the peer's code, or with UVHTTP_WS_ABNORMAL after close_timeout. `code` is 1000..1003,
- * 1007..1014 or 3000..4999. `reason` is UTF-8 of at most 123 bytes; NULL means none. Returns 0, UVHTTP_E_INVALID or
- * UVHTTP_E_CLOSED (already closing). */
+ * dropped. Call uvhttp_ws_end before, if a streamed message is open: the client discards one without an end, and the
+ * messages that wait for its end are not sent (sections 5.4 and 5.5.1). on_close follows with the peer's code, or with
+ * UVHTTP_WS_ABNORMAL after close_timeout. `code` is 1000..1003, 1007..1014 or 3000..4999. `reason` is UTF-8 of at most
+ * 123 bytes; NULL means none. Returns 0, UVHTTP_E_INVALID or UVHTTP_E_CLOSED (already closing). */
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_ws_close(uvhttp_ws_t *ws, int code, const char *reason);
 /** Pauses or resumes reading, for an application that cannot keep up. No message arrives until uvhttp_ws_resume; of a
  * compressed message, on_fragment may get up to 256 KiB more. A pause counts for no time limit of the client. */

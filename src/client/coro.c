@@ -19,8 +19,8 @@ static void on_connect(uvhttp__connector_t *connector, int status, int fd) {
 }
 
 int uvhttp_coro_connect(const char *address, uint32_t timeout_ms, int *fd) {
+    if (fd) *fd = -1;
     if (!address || !fd) return UVHTTP_E_INVALID;
-    *fd = -1;
     connecting_t connecting = {.coro = uvhttp__coro_current(), .fd = -1};
     int status = uvhttp__coro_may_wait(connecting.coro);
     if (status != UVHTTP_OK) return status;

@@ -441,7 +441,7 @@ int uvhttp_tcp_server_listen(uvhttp_tcp_server_t *server, const char *address, u
 
 int uvhttp__tcp_server_listen_filter(uvhttp_tcp_server_t *server, const char *address,
                                      const uvhttp__conn_filter_t *filter, uint16_t *port) {
-    if (!address) return UVHTTP_E_INVALID;
+    if (!server || !address) return UVHTTP_E_INVALID;
     int status = uvhttp__tcp_server_listen(server->tcp_server, address, filter, port);
     if (status == UVHTTP_E_STATE) return refuse(server, status, "listen: not after the server has started to run");
     if (status == UVHTTP_E_NOMEM) return refuse(server, status, "listen: out of memory");
@@ -450,6 +450,7 @@ int uvhttp__tcp_server_listen_filter(uvhttp_tcp_server_t *server, const char *ad
 }
 
 int uvhttp_tcp_server_run(uvhttp_tcp_server_t *server, const char *address) {
+    if (!server) return UVHTTP_E_INVALID;
     if (server->tcp_server->uv) return refuse(server, UVHTTP_E_STATE, "run: the server is attached to a loop");
     int status = address ? uvhttp_tcp_server_listen(server, address, NULL) : UVHTTP_OK;
     if (status != UVHTTP_OK) return status;
@@ -460,23 +461,26 @@ int uvhttp_tcp_server_run(uvhttp_tcp_server_t *server, const char *address) {
 }
 
 int uvhttp_tcp_server_attach(uvhttp_tcp_server_t *server, struct uv_loop_s *loop) {
-    if (!loop) return UVHTTP_E_INVALID;
+    if (!server || !loop) return UVHTTP_E_INVALID;
     int status = uvhttp__tcp_server_attach(server->tcp_server, loop);
     return status == UVHTTP_E_STATE ? refuse(server, status, "attach: only once, and before listen and run")
                                     : logged(server, status);
 }
 
 int uvhttp_tcp_server_stop(uvhttp_tcp_server_t *server) {
+    if (!server) return UVHTTP_E_INVALID;
     uvhttp__tcp_server_stop(server->tcp_server);
     return UVHTTP_OK;
 }
 
 void uvhttp_tcp_server_on_stopped(uvhttp_tcp_server_t *server, void (*on_stopped)(void *user), void *user) {
+    if (!server) return;
     server->tcp_server->on_stopped = on_stopped;
     server->tcp_server->on_stopped_arg = user;
 }
 
 void uvhttp_tcp_server_on_ready(uvhttp_tcp_server_t *server, void (*on_ready)(void *user), void *user) {
+    if (!server) return;
     server->tcp_server->on_ready = on_ready;
     server->tcp_server->on_ready_arg = user;
 }
@@ -488,19 +492,20 @@ void uvhttp_tcp_server_free(uvhttp_tcp_server_t *server) {
 }
 
 const char *uvhttp_tcp_server_error_text(const uvhttp_tcp_server_t *server) {
-    return server->tcp_server->error;
+    return server ? server->tcp_server->error : "there is no server: uvhttp_tcp_server_new has said why in the log";
 }
 
 const char *uvhttp_tcp_server_engine(const uvhttp_tcp_server_t *server, const char **reason) {
-    const uvhttp__loop_t *loop = server->tcp_server->loops[0].io;
+    const uvhttp__loop_t *loop = server ? server->tcp_server->loops[0].io : NULL;
     if (reason) *reason = loop ? loop->reason : NULL;
     return loop ? uvhttp__loop_engine_name(loop) : NULL;
 }
 
 void uvhttp_tcp_server_metrics_sized(const uvhttp_tcp_server_t *server, uvhttp_tcp_metrics_t *metrics,
                                      size_t metrics_size) {
-    uvhttp__counter_sums_t sums;
-    uvhttp__tcp_server_counters(server->tcp_server, &sums);
+    uvhttp__counter_sums_t sums = {0};
+    if (!metrics) return;
+    if (server) uvhttp__tcp_server_counters(server->tcp_server, &sums);
     const uvhttp_tcp_metrics_t full = {.connections_accepted = UVHTTP__COUNTER(&sums, connections_accepted),
                                        .connections_closed = UVHTTP__COUNTER(&sums, connections_closed),
                                        .bytes_received = UVHTTP__COUNTER(&sums, bytes_received),

@@ -36,6 +36,7 @@ int uvhttp__coroutine_wait_capacity(uvhttp__exchange_t *exchange) {
 }
 
 int uvhttp_coro_read_body(uvhttp_request_t *req, uvhttp_str_t *piece, uint32_t timeout_ms) {
-    (void)req, (void)piece, (void)timeout_ms;
+    (void)req, (void)timeout_ms;
+    if (piece) *piece = (uvhttp_str_t){NULL, 0};
     return UVHTTP_E_STATE;
 }

@@ -24,17 +24,21 @@ static int await_piece(coroutine_t *coroutine, uvhttp_request_t *req, uint32_t t
         coroutine->reader = coro;
         status = uvhttp__coro_wait(coro, timeout_ms);
         coroutine->reader = NULL;
-        if (status != UVHTTP_OK && !uvhttp__pull_ready(&coroutine->pull)) return status;
+        if (status == UVHTTP_OK || uvhttp__pull_ready(&coroutine->pull)) continue;
+        /* Nothing comes while the coroutine does something else. A read that does not wait has asked for the next one.
+         */
+        if (timeout_ms > 0) (void)uvhttp_request_pause_body(req);
+        return status;
     }
     return UVHTTP_OK;
 }
 
 int uvhttp_coro_read_body(uvhttp_request_t *req, uvhttp_str_t *piece, uint32_t timeout_ms) {
+    if (piece) *piece = (uvhttp_str_t){NULL, 0};
     if (!req || !piece) return UVHTTP_E_INVALID;
     uvhttp__exchange_t *exchange = UVHTTP__CONTAINER_OF(req, uvhttp__exchange_t, request);
     coroutine_t *coroutine = uvhttp_coro_active() ? coroutine_here(exchange) : NULL;
     if (!coroutine || coroutine->reader) return UVHTTP_E_STATE;
-    *piece = (uvhttp_str_t){NULL, 0};
     int status = await_piece(coroutine, req, timeout_ms);
     return status == UVHTTP_OK ? uvhttp__pull_take(&coroutine->pull, piece) : status;
 }

@@ -25,7 +25,7 @@ struct uvhttp_events {
     uvhttp__post_t close;            /* the message of the close, which needs no memory */
     uint64_t queue_max;
     uint32_t heartbeat_ms;
-    bool slow;            /* loop's thread */
+    int failure;          /* loop's thread: for on_close, why the stream did not start or was cut off; 0: neither */
     uvhttp_timer_t timer; /* the same */
     uvhttp_events_close_cb on_close;
     void *user;
@@ -59,20 +59,23 @@ static bool has_capacity(const uvhttp_events_t *events, const uvhttp__exchange_t
     return uvhttp__exchange_queued(exchange) + size <= max;
 }
 
-/* Sends or queues text. A client that is too slow is cut off, without an end that it could mistake for one of the
- * application's. */
+/* Without an end that the client could mistake for one of the application's. */
+static void cut_off(uvhttp_events_t *events, uvhttp__exchange_t *exchange, int status) {
+    events->failure = status;
+    if (status == UVHTTP_E_LIMIT) uvhttp__counters_add(&exchange->loop->tcp->counters, events_clients_dropped, 1);
+    exchange->protocol->reset(exchange, status);
+}
+
+/* Sends or queues text. A client that is too slow is cut off. */
 static void write_text(uvhttp_events_t *events, uvhttp_response_t *res, const char *text, size_t size) {
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
-    if (events->slow || !exchange->protocol || !exchange->outgoing) return;
+    if (events->failure != UVHTTP_OK || !exchange->protocol || !exchange->outgoing) return;
     int status = UVHTTP_E_LIMIT;
     if (has_capacity(events, exchange, size)) status = uvhttp_response_write(res, text, size);
-    if (status == UVHTTP_OK) {
+    if (status == UVHTTP_OK)
         wait_for_heartbeat(events);
-    } else if (status == UVHTTP_E_LIMIT || status == UVHTTP_E_NOMEM) {
-        events->slow = status == UVHTTP_E_LIMIT;
-        if (events->slow) uvhttp__counters_add(&exchange->loop->tcp->counters, events_clients_dropped, 1);
-        exchange->protocol->reset(exchange, status);
-    }
+    else if (status == UVHTTP_E_LIMIT || status == UVHTTP_E_NOMEM)
+        cut_off(events, exchange, status);
 }
 
 /* Without capacity the comment is omitted: queued bytes keep the connection busy too, and may belong to an earlier
@@ -89,7 +92,7 @@ static void write_comment(uvhttp_events_t *events, uvhttp_response_t *res) {
 static void end(uvhttp_response_t *res, void *user) {
     uvhttp_events_t *events = user;
     atomic_store(&events->ended, true);
-    if (res && !events->slow) (void)uvhttp_response_end(res);
+    if (res && events->failure == UVHTTP_OK) (void)uvhttp_response_end(res);
 }
 
 static void run_heartbeat(uvhttp_response_t *res, void *user) {
@@ -108,9 +111,19 @@ static void beat(uvhttp_timer_t *timer, void *user) {
     if (status == UVHTTP_E_NOMEM) wait_for_heartbeat(events);
 }
 
+/* The handler has returned: without a response the client would wait. A head that was lost has cut it off already. */
+static void refuse(uvhttp_events_t *events, uvhttp_response_t *res, int status) {
+    if (status != UVHTTP_E_ABORTED) events->failure = UVHTTP_E_NOMEM; /* or the memory of the request was used up */
+    uvhttp__response_unavailable(res, status);
+}
+
 static void begin(uvhttp_events_t *events, uvhttp_response_t *res) {
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
-    if (uvhttp_response_begin(res, 200, "text/event-stream", UVHTTP_SIZE_UNKNOWN) != UVHTTP_OK) return;
+    int status = uvhttp_response_begin(res, 200, "text/event-stream", UVHTTP_SIZE_UNKNOWN);
+    if (status != UVHTTP_OK) {
+        refuse(events, res, status);
+        return;
+    }
     if (uvhttp_request_method(&exchange->request) == UVHTTP_HEAD || exchange->protocol->drains(exchange)) {
         end(res, events);
         return;
@@ -153,7 +166,8 @@ static void on_done(uvhttp_response_t *res, int status, void *user) {
     (void)res;
     atomic_store(&events->ended, true);
     uvhttp_timer_stop(&events->timer);
-    if (events->on_close) events->on_close(events, events->slow ? UVHTTP_E_LIMIT : status, events->user);
+    if (events->failure != UVHTTP_OK) status = events->failure;
+    if (events->on_close) events->on_close(events, status, events->user);
     unref(events);
 }
 

@@ -66,7 +66,7 @@ static int sink_end(uvhttp_response_t *res) {
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
     if (!exchange->protocol || !exchange->outgoing) return UVHTTP_E_ABORTED;
     uvhttp__outgoing_end(exchange->outgoing);
-    exchange->whole = !uvhttp__response_is(res, UVHTTP__RESPONSE_MISSIZED);
+    exchange->outgoing->whole = !uvhttp__response_is(res, UVHTTP__RESPONSE_MISSIZED);
     return exchange->protocol->body_ready(exchange);
 }
 

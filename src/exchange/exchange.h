@@ -131,7 +131,7 @@ struct uvhttp__exchange {
     bool may_leave;     /* uvhttp__exchange_leave: nothing of the request is the loop's or the server's */
     bool orphaned;      /* uvhttp__exchange_orphan */
     bool begun;         /* the protocol has the head of a streamed response: the loop may look, whoever writes it */
-    bool whole; /* a streamed response was ended as it should; once the client has gone: and was on the wire. To here */
+    bool delivered;     /* the client has gone, and all of a streamed response was on the wire. To here */
 
     uint16_t offset; /* of the protocol: the exchange is the last member of its memory */
     uint32_t start_iteration;
@@ -226,7 +226,7 @@ static inline void uvhttp__exchange_ended(uvhttp__exchange_t *exchange) {
 void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status);
 /* Behind it, for the hooks: UVHTTP_E_ABORTED, or UVHTTP_OK if all of the response was on the wire. */
 static inline int uvhttp__exchange_outcome(const uvhttp__exchange_t *exchange) {
-    return exchange->whole ? UVHTTP_OK : UVHTTP_E_ABORTED;
+    return exchange->delivered ? UVHTTP_OK : UVHTTP_E_ABORTED;
 }
 
 static inline bool uvhttp__exchange_is_receiving(const uvhttp__exchange_t *exchange) {

@@ -113,8 +113,8 @@ static int take_piece(save_t *save, uvhttp_str_t piece) {
 
 int uvhttp_request_save_form_sized(uvhttp_request_t *req, int directory, const uvhttp_form_limits_t *limits,
                                    size_t limits_size, uvhttp_form_t **form) {
+    if (form) *form = NULL;
     if (!req || !form || directory < 0) return UVHTTP_E_INVALID;
-    *form = NULL;
     save_t save = {.req = req, .directory = directory, .fd = -1};
     uvhttp_str_t type, piece;
     int status = uvhttp__form_type(req, &type);

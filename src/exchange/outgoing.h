@@ -26,6 +26,7 @@ typedef struct uvhttp__outgoing {
     uint32_t next_part;
     int16_t failure; /* why the rest cannot be had; 0: it can */
     bool ended;
+    bool whole; /* a streamed one was ended as it should: with all that was announced */
 } uvhttp__outgoing_t;
 
 /* ready: as for uvhttp__file_reader_new, after a peek that has returned UVHTTP_E_AGAIN because of a file. */

@@ -128,16 +128,16 @@ static void detach(uvhttp__exchange_t *exchange, int status) {
 }
 
 /* Who writes a streamed response may run on when all of it is on the wire: the client that leaves then has got it. */
-static bool is_whole(const uvhttp__exchange_t *exchange) {
+static bool is_delivered(const uvhttp__exchange_t *exchange) {
     const uvhttp_response_t *res = &exchange->response;
     const uvhttp__outgoing_t *outgoing = exchange->outgoing;
     if (!exchange->begun || exchange->failure != UVHTTP_OK || !outgoing || outgoing->size > 0) return false;
-    return outgoing->failure == UVHTTP_OK && (exchange->whole || res->sent_size == res->body.stream_size);
+    return outgoing->failure == UVHTTP_OK && (outgoing->whole || res->sent_size == res->body.stream_size);
 }
 
 void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status) {
-    exchange->whole = is_whole(exchange);
-    if (exchange->whole) {
+    exchange->delivered = is_delivered(exchange);
+    if (exchange->delivered) {
         uvhttp__exchange_count_whole(exchange);
         detach(exchange, status);
         return;

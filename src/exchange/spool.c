@@ -141,7 +141,6 @@ static void fail(uvhttp__spool_t *spool, int code) {
     uvhttp__counters_error(&exchange->loop->tcp->counters, code);
     int status = code == UVHTTP_E_LIMIT ? 503 : uvhttp_error_http_status(code);
     uvhttp__response_fail_by(res, code, status, uvhttp_error_message(code));
-    if (status == 503) (void)uvhttp_response_header(res, "Retry-After", "1");
 }
 
 /* Counts in what is going to be in the file. */

@@ -89,8 +89,8 @@ static const uvhttp__response_sink_t worker_sink = {.begin = sink_begin,
                                                     .defer = sink_defer};
 
 int uvhttp_request_read_body(uvhttp_request_t *req, uvhttp_str_t *piece, uint32_t timeout_ms) {
+    if (piece) *piece = (uvhttp_str_t){NULL, 0};
     if (!req || !piece) return UVHTTP_E_INVALID;
-    *piece = (uvhttp_str_t){NULL, 0};
     uvhttp__call_t *call = running;
     if (!call || &call->exchange->request != req) return UVHTTP_E_STATE;
     uvhttp__spool_t *spool = uvhttp__exchange_spool(call->exchange);

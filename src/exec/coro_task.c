@@ -3,8 +3,8 @@
 
 int uvhttp_coro_spawn(void (*run)(void *arg), void *arg, uvhttp_coro_t **made) {
     uvhttp_coro_t *parent = uvhttp__coro_current();
+    if (made) *made = NULL;
     if (!run || !made) return UVHTTP_E_INVALID;
-    *made = NULL;
     int status = uvhttp__coro_may_wait_patiently(parent);
     if (status != UVHTTP_OK) return status;
     const uvhttp__coro_start_t start = {

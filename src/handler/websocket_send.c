@@ -129,14 +129,15 @@ static int hold_message(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data
 
 int uvhttp__ws_send_message(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size) {
     if (ws->state != UVHTTP__WS_OPEN) return UVHTTP_E_CLOSED;
+    bool waits = ws->special && ws->out;
     int status;
-    if (ws->special && ws->out)
+    if (waits)
         status = hold_message(ws, type, data, size);
     else if (ws->special && size >= uvhttp__ws_options(ws)->compression_size_min)
         status = send_compressed(ws, type, data, size);
     else
         status = send_plain(ws, type, data, size);
-    if (was_negotiated(status)) uvhttp__counters_add(uvhttp__ws_counters(ws), ws_messages_sent, 1);
+    if (!waits && was_negotiated(status)) uvhttp__counters_add(uvhttp__ws_counters(ws), ws_messages_sent, 1);
     if (size > CHECKED_MIN)
         ws->channel->ops->check_output(ws->channel); /* as after a response: what the kernel took is not read */
     return status;
@@ -159,13 +160,12 @@ int uvhttp__ws_send_shared(uvhttp_ws_t *ws, uvhttp_str_t frame, bool compressed,
     int status = UVHTTP_E_CLOSED;
     if (ws->state == UVHTTP__WS_OPEN && !ws->out) {
         status = send_ref(ws, frame, compressed, release, arg, capacity_of(ws));
-    } else {
-        if (ws->state == UVHTTP__WS_OPEN)
-            status =
-                hold(ws, &(held_t){.frame = frame, .compressed = compressed, .release = release, .arg = arg}, NULL, 0);
-        if (!was_negotiated(status)) release(arg);
+        if (was_negotiated(status)) uvhttp__counters_add(uvhttp__ws_counters(ws), ws_messages_sent, 1);
+        return status;
     }
-    if (was_negotiated(status)) uvhttp__counters_add(uvhttp__ws_counters(ws), ws_messages_sent, 1);
+    if (ws->state == UVHTTP__WS_OPEN)
+        status = hold(ws, &(held_t){.frame = frame, .compressed = compressed, .release = release, .arg = arg}, NULL, 0);
+    if (status != UVHTTP_OK) release(arg);
     return status;
 }
 
@@ -211,9 +211,16 @@ static void release_held(uvhttp__ws_out_t *out) {
     uvhttp__free(out);
 }
 
-void uvhttp__ws_drop_out(uvhttp_ws_t *ws) {
-    if (ws->out) release_held(ws->out);
+/* Behind a message without an end there can be no other (RFC 6455 section 5.4). */
+static void drop_held(uvhttp_ws_t *ws) {
+    for (const held_t *held = ws->out->first; held; held = held->next)
+        uvhttp__counters_error(uvhttp__ws_counters(ws), UVHTTP_E_CLOSED);
+    release_held(ws->out);
     ws->out = NULL;
+}
+
+void uvhttp__ws_drop_out(uvhttp_ws_t *ws) {
+    if (ws->out) drop_held(ws);
     uvhttp__ws_deflater_free(ws->deflater);
     ws->deflater = NULL;
 }
@@ -232,7 +239,10 @@ static void send_held(uvhttp_ws_t *ws, uvhttp__ws_out_t *out) {
                 ws->channel, &(uvhttp__channel_parts_t){.head = held->frame.data, .head_size = held->frame.size},
                 capacity);
         }
-        if (!was_negotiated(status)) uvhttp__counters_error(uvhttp__ws_counters(ws), status);
+        if (was_negotiated(status))
+            uvhttp__counters_add(uvhttp__ws_counters(ws), ws_messages_sent, 1);
+        else
+            uvhttp__counters_error(uvhttp__ws_counters(ws), status);
     }
 }
 

@@ -462,8 +462,11 @@ void uvhttp__response_forget_body(uvhttp_response_t *res);
 void uvhttp__response_fail(uvhttp_response_t *res, int status, const char *text);
 /* The same for the reason `code`, a UVHTTP_E_* code. uvhttp__response_fail finds the code that goes with the status. */
 void uvhttp__response_fail_by(uvhttp_response_t *res, int code, int status, const char *text);
-/* The same for what is too busy now: 503 with Retry-After. */
+/* The same for what is too busy now: 503. */
 void uvhttp__response_unavailable(uvhttp_response_t *res, int code);
+/* Every 503 of the library has Retry-After (RFC 9110 section 10.2.3), unless there is no memory for it: those of the
+ * functions above, and what middleware and the routes of the library send by other functions. */
+void uvhttp__response_retry_later(uvhttp_response_t *res);
 /* For hooks on the loop's thread: the status that the client has got, or 0. *refused: it is of a response of the
  * server, in place of this one, which is another thread's. */
 int uvhttp__response_outcome(uvhttp_response_t *res, bool *refused);

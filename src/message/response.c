@@ -291,10 +291,14 @@ void uvhttp__response_fail_by(uvhttp_response_t *res, int code, int status, cons
     if (text) body = (uvhttp__body_t){.kind = UVHTTP__BODY_STATIC, .data = text, .size = strlen(text)};
     record(res, status, text ? TYPE("text/plain; charset=utf-8") : TYPE(""));
     res->body = body;
+    if (status == 503) uvhttp__response_retry_later(res);
     uvhttp__response_by_server(res, code);
 }
 
 void uvhttp__response_unavailable(uvhttp_response_t *res, int code) {
     uvhttp__response_fail_by(res, code, 503, "Service Unavailable\n");
+}
+
+void uvhttp__response_retry_later(uvhttp_response_t *res) {
     (void)uvhttp_response_header(res, "Retry-After", "1");
 }

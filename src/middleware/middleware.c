@@ -23,6 +23,7 @@ uvhttp_flow_t uvhttp__middleware_unavailable(uvhttp_response_t *res) {
     uvhttp__middleware_count(uvhttp_response_request(res), middleware_no_memory);
     uvhttp__response_forget_body(res);
     (void)uvhttp_response_empty(res, 503);
+    uvhttp__response_retry_later(res);
     return UVHTTP_STOP;
 }
 

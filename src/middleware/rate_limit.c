@@ -78,7 +78,9 @@ static uvhttp_flow_t act(uvhttp__rate_limiter_t *limiter, uvhttp_request_t *req,
     if (status != UVHTTP_OK) {
         atomic_fetch_add_explicit(&limiter->store_errors, 1, memory_order_relaxed);
         uvhttp__middleware_count(req, rate_limit_undecided);
-        return limiter->refuse_on_error ? refuse(res, 503) : UVHTTP_NEXT;
+        if (!limiter->refuse_on_error) return UVHTTP_NEXT;
+        uvhttp__response_retry_later(res);
+        return refuse(res, 503);
     }
     if (!limiter->omit_headers) say_what_is_left(limiter, res, decision);
     if (decision->allowed) return UVHTTP_NEXT;

@@ -13,8 +13,10 @@ const char *uvhttp__admin_state(const uvhttp__admin_t *admin) {
 
 void uvhttp__admin_respond(uvhttp_response_t *res, int status, const uvhttp__writer_t *json) {
     (void)uvhttp_response_header(res, "Cache-Control", "no-store");
-    if (json->failed)
-        (void)uvhttp_response_json(res, 503, "{\"error\":\"out of memory\"}\n");
-    else
+    if (!json->failed) {
         (void)uvhttp_response_send(res, status, "application/json", json->data, json->size);
+        return;
+    }
+    (void)uvhttp_response_json(res, 503, "{\"error\":\"out of memory\"}\n");
+    uvhttp__response_retry_later(res);
 }

@@ -63,21 +63,27 @@ static void read_times(const uvhttp_server_t *server, uvhttp_metrics_t *metrics)
     uvhttp__free_aligned(sum);
 }
 
-void uvhttp_server_metrics_sized(const uvhttp_server_t *server, uvhttp_metrics_t *metrics, size_t metrics_size) {
+static void read_all(const uvhttp_server_t *server, uvhttp_metrics_t *full) {
     uvhttp__counter_sums_t sums;
     uvhttp__metrics_read_counters(server, &sums);
-    uvhttp_metrics_t full = {.requests = UVHTTP__COUNTER(&sums, requests),
-                             .connections_accepted = UVHTTP__COUNTER(&sums, connections_accepted),
-                             .connections_active = uvhttp__counters_connections(&sums),
-                             .bytes_received = UVHTTP__COUNTER(&sums, bytes_received),
-                             .bytes_sent = UVHTTP__COUNTER(&sums, bytes_sent),
-                             .responses_1xx = UVHTTP__COUNTER(&sums, responses_1xx),
-                             .responses_2xx = UVHTTP__COUNTER(&sums, responses_2xx),
-                             .responses_3xx = UVHTTP__COUNTER(&sums, responses_3xx),
-                             .responses_4xx = UVHTTP__COUNTER(&sums, responses_4xx),
-                             .responses_5xx = UVHTTP__COUNTER(&sums, responses_5xx)};
-    read_times(server, &full);
-    read_queue_times(server, &full);
+    *full = (uvhttp_metrics_t){.requests = UVHTTP__COUNTER(&sums, requests),
+                               .connections_accepted = UVHTTP__COUNTER(&sums, connections_accepted),
+                               .connections_active = uvhttp__counters_connections(&sums),
+                               .bytes_received = UVHTTP__COUNTER(&sums, bytes_received),
+                               .bytes_sent = UVHTTP__COUNTER(&sums, bytes_sent),
+                               .responses_1xx = UVHTTP__COUNTER(&sums, responses_1xx),
+                               .responses_2xx = UVHTTP__COUNTER(&sums, responses_2xx),
+                               .responses_3xx = UVHTTP__COUNTER(&sums, responses_3xx),
+                               .responses_4xx = UVHTTP__COUNTER(&sums, responses_4xx),
+                               .responses_5xx = UVHTTP__COUNTER(&sums, responses_5xx)};
+    read_times(server, full);
+    read_queue_times(server, full);
+}
+
+void uvhttp_server_metrics_sized(const uvhttp_server_t *server, uvhttp_metrics_t *metrics, size_t metrics_size) {
+    uvhttp_metrics_t full = {0};
+    if (!metrics) return;
+    if (server) read_all(server, &full);
     uvhttp__sized_write(metrics, metrics_size, &full, sizeof full);
 }
 
@@ -95,6 +101,7 @@ void uvhttp__metrics_rejected_name(int code, char *text, size_t size) {
 void uvhttp_server_counters(const uvhttp_server_t *server,
                             void (*each)(const char *name, const char *help, uint64_t value, void *user), void *user) {
     uvhttp__counter_sums_t sums;
+    if (!server || !each) return;
     uvhttp__metrics_read_counters(server, &sums);
     for (unsigned i = 0; i < UVHTTP__COUNTER_COUNT; i++)
         each(uvhttp__counter_row(i)->name, uvhttp__counter_row(i)->help, sums.values[i], user);
@@ -118,6 +125,6 @@ static void match_counter(const char *name, const char *help, uint64_t value, vo
 
 uint64_t uvhttp_server_counter(const uvhttp_server_t *server, const char *name) {
     wanted_t wanted = {.name = name};
-    uvhttp_server_counters(server, match_counter, &wanted);
+    if (name) uvhttp_server_counters(server, match_counter, &wanted);
     return wanted.value;
 }

@@ -2,6 +2,7 @@
 #include <uvhttp/metrics.h>
 
 #include "base/str.h"
+#include "message/message.h"
 #include "server/server.h"
 
 typedef struct format {
@@ -40,6 +41,7 @@ void uvhttp_metrics_handler(uvhttp_request_t *req, uvhttp_response_t *res, void 
     uvhttp_metrics_free(snapshot);
     if (!text) {
         uvhttp_response_text(res, 503, "Service Unavailable\n");
+        uvhttp__response_retry_later(res);
         return;
     }
     uvhttp_response_header(res, "Cache-Control", "no-store");

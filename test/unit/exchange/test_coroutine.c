@@ -217,6 +217,59 @@ static void test_a_body_that_does_not_come_in_time(void **state) {
     close(fd);
 }
 
+/* The client has no part in what the handler does between two reads. */
+static void reads_again_late(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_str_t piece = {"", 9};
+    if (uvhttp_coro_read_body(req, &piece, 5) != UVHTTP_E_TIMEOUT || piece.data || piece.size > 0) abort();
+    reached = 1;
+    int status = uvhttp_coro_sleep(1500);
+    if (status == UVHTTP_OK) status = uvhttp_coro_read_body(req, &piece, 900);
+    uvhttp_response_text(res, 200, status == UVHTTP_OK ? "" : uvhttp_error_name(status));
+    if (status == UVHTTP_OK) uvhttp_response_text_str(res, 200, piece);
+}
+
+static void test_a_body_that_did_not_come_in_time_is_paused(void **state) {
+    serving_t *serving = *state;
+    serving->config.body_timeout = 1;
+    uvhttp_route_options(begin(serving, "/body", reads_again_late), &(uvhttp_route_options_t){.stream_body = true});
+    serving_start(serving);
+    int fd = client_ask(serving, "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n");
+    nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 800000000}, NULL);
+    client_send_text(fd, "body");
+    const client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, 200);
+    assert_string_equal(response->body, "body");
+    close(fd);
+}
+
+/* A read that does not wait asks for the next bytes, which come between two of them. */
+static void polls(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_str_t piece;
+    int status = UVHTTP_E_TIMEOUT;
+    for (int i = 0; status == UVHTTP_E_TIMEOUT && i < LIMIT_SECONDS * 1000; i++) {
+        status = uvhttp_coro_read_body(req, &piece, 0);
+        reached = 1;
+        if (status == UVHTTP_E_TIMEOUT) uvhttp_coro_sleep(1);
+    }
+    if (status == UVHTTP_OK)
+        uvhttp_response_text_str(res, 200, piece);
+    else
+        uvhttp_response_text(res, 200, uvhttp_error_name(status));
+}
+
+static void test_a_body_can_be_polled(void **state) {
+    serving_t *serving = *state;
+    uvhttp_route_options(begin(serving, "/body", polls), &(uvhttp_route_options_t){.stream_body = true});
+    serving_start(serving);
+    int fd = client_ask(serving, "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n");
+    WAIT_UNTIL(reached == 1);
+    client_send_text(fd, "body");
+    assert_string_equal(client_read(fd)->body, "body");
+    close(fd);
+}
+
 static void test_a_body_that_is_refused_is_reported(void **state) {
     serving_t *serving = *state;
     uvhttp_route_options(begin(serving, "/body", impatient), &(uvhttp_route_options_t){.stream_body = true});
@@ -560,6 +613,8 @@ int main(void) {
         ON_EACH(test_a_body_is_read_piece_by_piece),
         ON_EACH(test_a_collected_body_is_one_piece),
         ON_EACH(test_a_body_that_does_not_come_in_time),
+        ON_EACH(test_a_body_that_did_not_come_in_time_is_paused),
+        ON_EACH(test_a_body_can_be_polled),
         ON_EACH(test_a_body_that_is_refused_is_reported),
         ON_EACH(test_work_runs_on_another_thread),
         ON_EACH(test_a_request_to_another_server),

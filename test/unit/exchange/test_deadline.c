@@ -123,7 +123,9 @@ static void test_a_deferred_response_that_is_late_is_503(void **state) {
         "POST /late HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"};
     for (int i = 0; i < 3; ++i) {
         int fd = client_ask(serving, requests[i]);
-        assert_int_equal(client_read(fd)->status, 503);
+        const client_response_t *response = client_read(fd);
+        assert_int_equal(response->status, 503);
+        assert_non_null(strstr(response->text, "\r\nRetry-After: 1\r\n"));
         client_expect_end(fd);
         close(fd);
         assert_int_equal(seen.aborts, i + 1);

@@ -39,7 +39,18 @@ static void test_nobody_is_trusted_by_default(void **state) {
     expect_client(*state, NULL, "127.0.0.1 by 127.0.0.1, http://a");
 }
 
+/* A proxy that ends TLS may forward it so. It is served, and believed only in fields of a proxy that is trusted. */
+static void test_a_target_names_no_scheme(void **state) {
+    serving_t *serving = *state;
+    serving_make(serving);
+    assert_non_null(uvhttp_get(serving->server, "/", show_client, NULL));
+    serving_start(serving);
+    int fd = client_ask(serving, "GET https://a/ HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_string_equal(client_read(fd)->body, "127.0.0.1 by 127.0.0.1, http://a");
+    serving_leave(serving, fd);
+}
+
 int main(void) {
     return RUN_ON_EACH(test_a_proxy_that_is_trusted_names_the_client, test_no_other_peer_names_the_client,
-                       test_nobody_is_trusted_by_default);
+                       test_nobody_is_trusted_by_default, test_a_target_names_no_scheme);
 }

@@ -1,5 +1,5 @@
 /* What functions of coroutines refuse: arguments that mean nothing, and callers that are no coroutine. Each leaves its
- * results alone, or empty. */
+ * results empty. */
 /* Needs: coroutines. */
 #include <stdint.h>
 #include <uvhttp.h>
@@ -17,8 +17,9 @@ static void test_spawn_needs_a_function_and_a_place(void **state) {
     (void)state;
     uvhttp_coro_t *coro = (uvhttp_coro_t *)state;
     assert_int_equal(uvhttp_coro_spawn(NULL, NULL, &coro), UVHTTP_E_INVALID);
-    assert_ptr_equal(coro, state);
+    assert_null(coro);
     assert_int_equal(uvhttp_coro_spawn(nothing, NULL, NULL), UVHTTP_E_INVALID);
+    coro = (uvhttp_coro_t *)state;
     assert_int_equal(uvhttp_coro_spawn(nothing, NULL, &coro), UVHTTP_E_STATE);
     assert_null(coro);
     assert_int_equal(uvhttp_coro_join(NULL, 0), UVHTTP_E_INVALID);
@@ -64,13 +65,36 @@ static void test_connecting_needs_an_address_a_place_and_a_coroutine(void **stat
     (void)state;
     int fd = 9;
     assert_int_equal(uvhttp_coro_connect(NULL, 0, &fd), UVHTTP_E_INVALID);
+    assert_int_equal(fd, -1);
     assert_int_equal(uvhttp_coro_connect("127.0.0.1:80", 0, NULL), UVHTTP_E_INVALID);
+    fd = 9;
     assert_int_equal(uvhttp_coro_connect("127.0.0.1:80", 0, &fd), UVHTTP_E_STATE);
+    assert_int_equal(fd, -1);
+}
+
+static void test_reading_a_body_needs_a_request_a_place_and_a_coroutine(void **state) {
+    uvhttp_str_t piece = {(const char *)state, 9};
+    assert_int_equal(uvhttp_coro_read_body(NULL, &piece, 0), UVHTTP_E_INVALID);
+    assert_true(piece.data == NULL && piece.size == 0);
+    assert_int_equal(uvhttp_coro_read_body((uvhttp_request_t *)state, NULL, 0), UVHTTP_E_INVALID);
+    piece = (uvhttp_str_t){(const char *)state, 9};
+    assert_int_equal(uvhttp_coro_read_body((uvhttp_request_t *)state, &piece, 0), UVHTTP_E_STATE);
+    assert_true(piece.data == NULL && piece.size == 0);
+}
+
+static void test_a_request_to_a_server_needs_a_place_and_a_coroutine(void **state) {
+    const uvhttp_client_request_t request = {.url = "http://127.0.0.1:1/"};
+    uvhttp_client_response_t *response = (uvhttp_client_response_t *)state;
+    assert_int_equal(uvhttp_coro_request(&request, NULL), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_coro_request(&request, &response), UVHTTP_E_STATE);
+    assert_null(response);
 }
 
 int main(void) {
     return RUN_TESTS(test_spawn_needs_a_function_and_a_place, test_a_channel_needs_a_coroutine,
                      test_descriptors_are_waited_for_by_coroutines,
                      test_reading_and_writing_need_memory_and_a_coroutine,
-                     test_connecting_needs_an_address_a_place_and_a_coroutine);
+                     test_connecting_needs_an_address_a_place_and_a_coroutine,
+                     test_reading_a_body_needs_a_request_a_place_and_a_coroutine,
+                     test_a_request_to_a_server_needs_a_place_and_a_coroutine);
 }

@@ -1,180 +1,7 @@
 /* Owns: tests of WebSocket over a channel that is no TCP connection: all of it works over whatever carries it. The loop
  * does not run, unless a test says so: the test's thread is the loop's, and its clock continues when the test wants. */
 /* Needs: websocket. */
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "base/alloc.h"
-#include "handler/websocket.h"
-#include "support/failing_allocator.h"
-#include "support/random.h"
-#include "support/window_channel.h"
-
-#define EVERYTHING (1u << 30)
-enum { LOOP_COUNT = 3, LOOP_INDEX = 1 };
-
-/* --- one WebSocket --- */
-
-typedef struct fixture {
-    uvhttp__counters_t *counters;
-    uvhttp__loop_t *loop;
-    uvhttp__ws_registry_t *registry;
-    uvhttp__ws_endpoint_t *endpoint;
-    uvhttp_ws_t *ws;
-    window_channel_t wire;
-    bool pauses; /* on_message pauses */
-    char log[512];
-} fixture_t;
-
-static void note(fixture_t *fixture, const char *text) {
-    size_t size = strlen(fixture->log);
-    snprintf(fixture->log + size, sizeof fixture->log - size, "%s;", text);
-}
-
-#define EXPECT_LOG(fixture, text)                                                                                      \
-    do {                                                                                                               \
-        assert_string_equal((fixture)->log, text);                                                                     \
-        (fixture)->log[0] = '\0';                                                                                      \
-    } while (0)
-
-static void note_open(uvhttp_ws_t *ws, void *user) {
-    (void)ws;
-    note(user, "open");
-}
-
-static void echo(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
-    fixture_t *fixture = user;
-    char text[64];
-    snprintf(text, sizeof text, "%s %.*s", message.type == UVHTTP_WS_TEXT ? "text" : "binary", (int)message.size,
-             message.data);
-    note(fixture, text);
-    (void)uvhttp_ws_send(ws, message.type, message.data, message.size);
-    if (fixture->pauses) uvhttp_ws_pause(ws);
-}
-
-static void note_drain(uvhttp_ws_t *ws, void *user) {
-    (void)ws;
-    note(user, "drain");
-}
-
-static void note_close(uvhttp_ws_t *ws, int code, uvhttp_str_t reason, void *user) {
-    (void)ws;
-    char text[64];
-    snprintf(text, sizeof text, "close %d %.*s", code, (int)reason.size, reason.data);
-    note(user, text);
-}
-
-static void say_goodbye(uvhttp_ws_t *ws, void *user) {
-    note(user, "stop");
-    (void)uvhttp_ws_send(ws, UVHTTP_WS_TEXT, "bye", 3);
-}
-
-static void make_loop(fixture_t *fixture) {
-    fixture->counters = aligned_alloc(64, (sizeof *fixture->counters + 63) / 64 * 64);
-    assert_non_null(fixture->counters);
-    memset(fixture->counters, 0, sizeof *fixture->counters);
-    const uvhttp__loop_options_t options = {.engine = UVHTTP__ENGINE_EPOLL,
-                                            .receive_buffer_size = 16384,
-                                            .receive_buffer_count = 8,
-                                            .counters = fixture->counters,
-                                            .index = LOOP_INDEX};
-    assert_int_equal(uvhttp__loop_new(&options, &fixture->loop), UVHTTP_OK);
-}
-
-static void make_endpoint(fixture_t *fixture, const uvhttp_ws_handlers_t *handlers, void *user) {
-    assert_int_equal(uvhttp__ws_endpoint_new(handlers, user, "/", &fixture->endpoint), UVHTTP_OK);
-    fixture->registry = uvhttp__ws_registry_new(LOOP_COUNT);
-    assert_non_null(fixture->registry);
-    uvhttp__ws_registry_settle(fixture->registry, &fixture->endpoint->options);
-    fixture->endpoint->registry = fixture->registry;
-}
-
-static void open_with(fixture_t *fixture, const uvhttp_ws_options_t *options, uvhttp__ws_deflate_t deflate) {
-    const uvhttp_ws_handlers_t handlers = {.on_open = note_open,
-                                           .on_message = echo,
-                                           .on_drain = note_drain,
-                                           .on_close = note_close,
-                                           .on_stop = say_goodbye,
-                                           .options = options};
-    make_endpoint(fixture, &handlers, fixture);
-    fixture->ws = uvhttp__ws_new(fixture->endpoint, deflate);
-    assert_non_null(fixture->ws);
-    window_init(&fixture->wire, fixture->loop, &uvhttp__ws_events, fixture->ws);
-    EXPECT_LOG(fixture, "open;");
-}
-
-static void open_plain(fixture_t *fixture, const uvhttp_ws_options_t *options) {
-    open_with(fixture, options, (uvhttp__ws_deflate_t){0});
-}
-
-static int set_up(void **state) {
-    fixture_t *fixture = calloc(1, sizeof *fixture);
-    if (!fixture) return 1;
-    make_loop(fixture);
-    *state = fixture;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    fixture_t *fixture = *state;
-    if (fixture->endpoint) {
-        if (!fixture->wire.gone) {
-            window_end(&fixture->wire, UVHTTP_OK);
-            window_iterate(&fixture->wire);
-        }
-        window_deinit(&fixture->wire);
-        uvhttp__ws_registry_release(fixture->registry);
-        uvhttp__ws_endpoint_free(fixture->endpoint);
-    }
-    uvhttp__loop_free(fixture->loop, NULL, NULL);
-    free(fixture->counters);
-    free(fixture);
-    return 0;
-}
-
-/* --- frames of the peer --- */
-
-static const char mask[4] = {0x11, 0x22, 0x33, 0x44};
-
-/* At most 125 bytes. Returns the frame's size. */
-static size_t put_frame(char *out, unsigned first_byte, const char *payload, size_t size) {
-    out[0] = (char)first_byte;
-    out[1] = (char)(0x80 | size);
-    memcpy(out + 2, mask, 4);
-    for (size_t i = 0; i < size; i++) out[6 + i] = (char)(payload[i] ^ mask[i % 4]);
-    return 6 + size;
-}
-
-static void give(fixture_t *fixture, unsigned first_byte, const char *payload) {
-    char frame[256];
-    window_receive(&fixture->wire, frame, put_frame(frame, first_byte, payload, strlen(payload)));
-}
-
-#define FIN 0x80
-#define TEXT (FIN | UVHTTP__WS_TEXT)
-#define CLOSE (FIN | UVHTTP__WS_CLOSE)
-#define PING (FIN | UVHTTP__WS_PING)
-#define CLOSE_1000 "\x03\xe8"
-
-#define EXPECT_WIRE(fixture, bytes)                                                                                    \
-    do {                                                                                                               \
-        assert_int_equal((fixture)->wire.wire_size, sizeof(bytes) - 1);                                                \
-        assert_memory_equal((fixture)->wire.wire, bytes, sizeof(bytes) - 1);                                           \
-        (fixture)->wire.wire_size = 0;                                                                                 \
-    } while (0)
-
-static void expect_end(fixture_t *fixture, int status) {
-    assert_true(fixture->wire.gone);
-    assert_int_equal(fixture->wire.close_status, status);
-}
+#include "handler/websocket_channel.h"
 
 /* --- messages --- */
 
@@ -242,61 +69,6 @@ static void test_a_pause_leaves_the_rest_with_the_channel(void **state) {
     uvhttp_ws_resume(fixture->ws);
     window_iterate(&fixture->wire);
     EXPECT_LOG(fixture, "text 3;");
-}
-
-static void test_a_message_in_pieces_holds_others_back(void **state) {
-    fixture_t *fixture = *state;
-    open_plain(fixture, NULL);
-    assert_int_equal(uvhttp_ws_begin(fixture->ws, UVHTTP_WS_TEXT), UVHTTP_OK);
-    assert_int_equal(uvhttp_ws_write(fixture->ws, "a", 1), UVHTTP_OK);
-    assert_int_equal(uvhttp_ws_send(fixture->ws, UVHTTP_WS_TEXT, "other", 5), UVHTTP_OK);
-    assert_int_equal(uvhttp_ws_write(fixture->ws, "b", 1), UVHTTP_OK);
-    assert_int_equal(uvhttp_ws_queued(fixture->ws), 3 + 3 + 7);
-    assert_int_equal(uvhttp_ws_end(fixture->ws), UVHTTP_OK);
-    window_allow(&fixture->wire, EVERYTHING);
-    EXPECT_WIRE(fixture, "\x01\x01"
-                         "a"
-                         "\x00\x01"
-                         "b"
-                         "\x80\x00\x81\x05other");
-}
-
-/* --- compression --- */
-
-/* Inflated, of a frame with RSV1 at `frame`. Returns the frame's size. */
-static size_t unpack(const char *frame, char *text, size_t capacity, size_t *written) {
-    assert_int_equal((unsigned char)frame[0], FIN | UVHTTP__WS_COMPRESSED | UVHTTP__WS_TEXT);
-    size_t size = (unsigned char)frame[1], left = size;
-    assert_true(size < 126);
-    const char *data = frame + 2;
-    uvhttp__ws_inflater_t *inflater = uvhttp__ws_inflater_take(NULL);
-    assert_non_null(inflater);
-    assert_int_equal(uvhttp__ws_inflate(inflater, &data, &left, true, text, capacity, written), UVHTTP_OK);
-    uvhttp__ws_inflater_give(NULL, inflater);
-    return 2 + size;
-}
-
-static const uvhttp_ws_options_t compressing = {.compression = true, .compression_size_min = 1};
-static const uvhttp__ws_deflate_t agreed = {.server_bits = 15, .client_bits = 15};
-
-static void test_compressed_messages_are_echoed_compressed(void **state) {
-    if (!uvhttp__ws_deflate_available) skip();
-    fixture_t *fixture = *state;
-    open_with(fixture, &compressing, agreed);
-    static const char hello[] = "\xf2\x48\xcd\xc9\xc9\x07"; /* RFC 7692 section 7.2.3.1, without its zero */
-    char frame[32], text[256];
-    size_t size = put_frame(frame, TEXT | UVHTTP__WS_COMPRESSED, hello, sizeof hello); /* which is the terminator */
-    window_receive(&fixture->wire, frame, size);
-    EXPECT_LOG(fixture, "text Hello;");
-    char repeated[200];
-    memset(repeated, 'x', sizeof repeated);
-    assert_int_equal(uvhttp_ws_send(fixture->ws, UVHTTP_WS_TEXT, repeated, sizeof repeated), UVHTTP_OK);
-    window_allow(&fixture->wire, EVERYTHING);
-    size_t at = 2 + (size_t)(unsigned char)fixture->wire.wire[1], written;
-    at += unpack(fixture->wire.wire + at, text, sizeof text, &written);
-    assert_int_equal(at, fixture->wire.wire_size);
-    assert_int_equal(written, sizeof repeated);
-    assert_memory_equal(text, repeated, written);
 }
 
 /* --- control frames --- */
@@ -759,13 +531,6 @@ static void test_threads_publish_while_channels_are_reset(void **state) {
     free(crowd);
 }
 
-static void test_nothing_is_left(void **state) {
-    (void)state;
-    assert_int_equal(test_allocator_live(), 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void) {
     test_allocator_install();
     const struct CMUnitTest tests[] = {
@@ -773,8 +538,6 @@ int main(void) {
         TEST(test_fragments_are_collected_at_every_cut),
         TEST(test_a_large_message_asks_for_a_check_of_the_output),
         TEST(test_a_pause_leaves_the_rest_with_the_channel),
-        TEST(test_a_message_in_pieces_holds_others_back),
-        TEST(test_compressed_messages_are_echoed_compressed),
         TEST(test_a_ping_is_acknowledged_unless_the_peer_takes_nothing),
         TEST(test_a_silent_peer_is_pinged_and_then_given_up),
         TEST(test_the_peer_closes),

@@ -333,6 +333,18 @@ static void test_failure_replaces_everything_but_the_users_headers(void **state)
     assert_null(type().data);
 }
 
+static void test_a_failure_of_503_says_when_to_ask_again(void **state) {
+    (void)state;
+    uvhttp__response_fail(&ex.res, 500, NULL);
+    assert_null(uvhttp_response_header_get(&ex.res, "Retry-After").data);
+    static const int codes[] = {UVHTTP_E_NOMEM, UVHTTP_E_LIMIT, UVHTTP_E_RESPONSE_TIMEOUT, UVHTTP_E_WORK_CANCELLED};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        uvhttp__response_fail_by(&ex.res, codes[i], 503, NULL);
+        assert_int_equal(ex.res.headers_size, strlen("Retry-After: 1\r\n"));
+        assert_str(uvhttp_response_header_get(&ex.res, "Retry-After"), "1");
+    }
+}
+
 /* A cache would keep a 500 for as long as Expires says (RFC 9111 section 3), and a client would miss bytes that a
  * digest has counted. */
 static void test_failure_keeps_nothing_that_is_said_of_another_body(void **state) {
@@ -374,8 +386,9 @@ static void test_reset_forgets_the_response(void **state) {
 
 int main(void) {
     return RUN_TESTS_WITH(
-        set_up, tear_down, test_texts_with_a_length_are_copied_as_they_are, test_text_is_copied,
-        test_last_response_counts, test_status_out_of_range_changes_nothing, test_content_type_is_checked_and_copied,
+        set_up, tear_down, test_a_failure_of_503_says_when_to_ask_again,
+        test_texts_with_a_length_are_copied_as_they_are, test_text_is_copied, test_last_response_counts,
+        test_status_out_of_range_changes_nothing, test_content_type_is_checked_and_copied,
         test_content_type_header_stays_when_a_response_has_none, test_static_body_is_not_copied,
         test_ref_is_released_once_when_replaced, test_ref_is_released_once_at_the_end,
         test_ref_is_released_when_it_is_refused, test_a_body_is_released_once, test_file_range_is_checked,

@@ -100,7 +100,7 @@ static void test_refusals_are_not_the_response_that_may_be_kept(void **state) {
         leave_memory(0);
         assert_int_equal(run(middleware), UVHTTP_STOP);
         assert_int_equal(uvhttp_response_status(&ex.res), 503);
-        assert_string_equal(fields(), "");
+        assert_string_equal(fields(), "Retry-After: 1\r\n");
         ex.arena.size_max = SIZE_MAX;
     }
     drop(middleware);

@@ -542,6 +542,7 @@ static void test_what_a_store_cannot_decide_passes_or_not_as_the_options_say(voi
         for (int i = 0; i < 3; i++) {
             assert_int_equal(ask(limit, "10.0.0.1:1"), !refuse);
             assert_int_equal(uvhttp_response_status(&ex.res), refuse ? 503 : 0);
+            if (refuse) assert_str(uvhttp_response_header_get(&ex.res, "Retry-After"), "1");
             assert_null(uvhttp_response_header_get(&ex.res, "RateLimit").data);
         }
         assert_int_equal(stats_of(limit).store_errors, 3);
