@@ -326,9 +326,10 @@ UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_server_run(uvhttp_server_t *server,
 /** Makes what follows a dry run, to check a configuration: uvhttp_service_init, uvhttp_server_listen,
  * uvhttp_server_listen_tls and uvhttp_server_run return the errors that they would, with the same texts, but bind no
  * socket, create no file, change neither user, umask nor limits, and run returns at once. Left out are other processes
- * (an address in use, a locked PID file), the rights of this one (ports below 1024, files, another user), whether this
- * machine has an address, and threads. Call it after uvhttp_server_new. Returns 0, UVHTTP_E_INVALID (`server` is NULL)
- * or UVHTTP_E_STATE (after one of these functions, or the server is attached to a loop). */
+ * (an address in use, a locked PID file), sockets that are passed in ("fd:N", "systemd"), the rights of this one (ports
+ * below 1024, files, another user), whether this machine has an address, and threads. Call it after uvhttp_server_new.
+ * Returns 0, UVHTTP_E_INVALID (`server` is NULL) or UVHTTP_E_STATE (after one of these functions, or the server is
+ * attached to a loop). */
 UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_server_dry_run(uvhttp_server_t *server);
 
 /** Serves inside a libuv loop of the application, without threads, instead of uvhttp_server_run. Call it before listen,

@@ -144,7 +144,7 @@ static inline uvhttp_route_t *uvhttp_group_websocket(uvhttp_group_t *group, cons
 
 /** Queues a copy of a message as one frame. All messages queued in one loop iteration leave in one send. A message
  * waits while a streamed message is open, and is lost if the connection closes before uvhttp_ws_end; the counter
- * rejected_closed counts it. Returns:
+ * rejected_closed counts it. If there is no memory for it at that end, the connection is reset. Returns:
  * - 0;
  * - UVHTTP_E_AGAIN: queued, but the queue is above send_high_watermark: stop until on_drain;
  * - UVHTTP_E_LIMIT: not queued because of send_queue_max;

@@ -67,6 +67,7 @@ static bool has_address(const uvhttp__tcp_server_t *tcp_server, const uvhttp__en
 
 /* Of a dry run. */
 static int check_sockets(const uvhttp__tcp_server_t *tcp_server, const uvhttp__endpoint_t *endpoint) {
+    if (endpoint->is_passed_in) return UVHTTP_OK;
     if (has_address(tcp_server, endpoint) || has_address(tcp_server->companion, endpoint))
         return UVHTTP_E_ADDRESS_IN_USE;
     return uvhttp__listen_socket(endpoint, 0, false, NULL);
@@ -79,8 +80,12 @@ static int fail(uvhttp__tcp_server_t *tcp_server, const char *address, int statu
     return status;
 }
 
-static int fail_to_read(uvhttp__tcp_server_t *tcp_server, const char *address, int status) {
+static int fail_to_read(uvhttp__tcp_server_t *tcp_server, const char *address, int status,
+                        const uvhttp__endpoint_t *endpoint) {
     const char *advice = "expected host:port, [v6]:port, *:port, unix:/path, unix:@name, fd:N, systemd or systemd:name";
+    if (endpoint->is_passed_in)
+        advice = "systemd has passed in no such socket (LISTEN_PID, LISTEN_FDS, LISTEN_FDNAMES): start it by a unit "
+                 "that has a socket unit";
     return fail(tcp_server, address, status, status == UVHTTP_E_ADDRESS ? advice : NULL);
 }
 
@@ -146,6 +151,7 @@ static int find_sockets(uvhttp__tcp_server_t *tcp_server, const char *address, u
     if (*sets == 0) {
         *sets = 1;
         status = uvhttp__endpoint_parse(address, endpoint);
+        if (tcp_server->dry_run && endpoint->is_passed_in) status = UVHTTP_OK; /* it is somebody else who passes it */
     }
     if (status == UVHTTP_OK && tcp_server->uv && tcp_server->endpoint_count == ATTACHED_ADDRESSES_MAX)
         status = UVHTTP_E_LIMIT;
@@ -160,7 +166,7 @@ int uvhttp__tcp_server_listen(uvhttp__tcp_server_t *tcp_server, const char *addr
     uvhttp__endpoint_t endpoint;
     uint32_t sets, count = tcp_server->loop_count;
     int status = find_sockets(tcp_server, address, &endpoint, &sets);
-    if (status != UVHTTP_OK) return fail_to_read(tcp_server, address, status);
+    if (status != UVHTTP_OK) return fail_to_read(tcp_server, address, status, &endpoint);
     if (endpoint.proxy_protocol && !tcp_server->proxies) return refuse_proxies(tcp_server, address);
     status = reserve_sets(tcp_server, sets);
     if (status != UVHTTP_OK) return status;

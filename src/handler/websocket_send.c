@@ -225,24 +225,27 @@ void uvhttp__ws_drop_out(uvhttp_ws_t *ws) {
     ws->deflater = NULL;
 }
 
-/* Their space in the queue was reserved before. A message that cannot be sent now is lost, and counted. */
-static void send_held(uvhttp_ws_t *ws, uvhttp__ws_out_t *out) {
+static int send_one_held(uvhttp_ws_t *ws, held_t *held) {
     const uvhttp__channel_capacity_t capacity = {uvhttp__ws_options(ws)->send_high_watermark, UINT32_MAX};
+    void (*release)(void *arg) = held->release;
+    if (!release)
+        return ws->channel->ops->send(
+            ws->channel, &(uvhttp__channel_parts_t){.head = held->frame.data, .head_size = held->frame.size}, capacity);
+    held->release = NULL;
+    return send_ref(ws, held->frame, held->compressed, release, held->arg, capacity);
+}
+
+/* Their space in the queue was reserved before. One that finds no memory was accepted all the same, and is not left
+ * out for others to follow: the connection is reset. */
+static void send_held(uvhttp_ws_t *ws, uvhttp__ws_out_t *out) {
     for (held_t *held = out->first; held; held = held->next) {
-        void (*release)(void *arg) = held->release;
-        int status;
-        if (release) {
-            held->release = NULL;
-            status = send_ref(ws, held->frame, held->compressed, release, held->arg, capacity);
-        } else {
-            status = ws->channel->ops->send(
-                ws->channel, &(uvhttp__channel_parts_t){.head = held->frame.data, .head_size = held->frame.size},
-                capacity);
-        }
-        if (was_negotiated(status))
+        int status = send_one_held(ws, held);
+        if (was_negotiated(status)) {
             uvhttp__counters_add(uvhttp__ws_counters(ws), ws_messages_sent, 1);
-        else
+        } else {
             uvhttp__counters_error(uvhttp__ws_counters(ws), status);
+            ws->channel->ops->reset(ws->channel);
+        }
     }
 }
 

@@ -52,6 +52,7 @@ typedef struct uvhttp__endpoint {
     int fd;                 /* inherited descriptor, or -1 */
     bool dual_stack;        /* IPv6 socket that takes IPv4 too */
     bool private_path;      /* the path of a Unix socket has mode 0600 */
+    bool is_passed_in;      /* a socket of whoever starts the process: "fd:N", "systemd" */
     bool is_more;           /* further sockets of the endpoint before it */
     bool proxy_protocol;    /* " proxy_protocol" was behind the address: that is how connections have to begin */
     const char *congestion_control; /* TCP's, of a listener: a name, or "system"; NULL or "": uvhttp__listen_socket */

@@ -139,10 +139,11 @@ static int parse_tcp(const char *text, uvhttp__endpoint_t *endpoint) {
 static int parse_address(const char *text, uvhttp__endpoint_t *endpoint) {
     if (strncmp(text, "unix:", 5) == 0) return parse_unix(text + 5, endpoint);
     if (strncmp(text, "fd:", 3) == 0) {
-        return parse_number(text + 3, strlen(text + 3), INT32_MAX, &endpoint->fd) ? 0 : UVHTTP_E_ADDRESS;
+        endpoint->is_passed_in = parse_number(text + 3, strlen(text + 3), INT32_MAX, &endpoint->fd);
+        return endpoint->is_passed_in ? UVHTTP_OK : UVHTTP_E_ADDRESS;
     }
-    if (strcmp(text, "systemd") == 0) return parse_systemd("", endpoint);
-    if (strncmp(text, "systemd:", 8) == 0) return parse_systemd(text + 8, endpoint);
+    endpoint->is_passed_in = strcmp(text, "systemd") == 0 || strncmp(text, "systemd:", 8) == 0;
+    if (endpoint->is_passed_in) return parse_systemd(text[7] ? text + 8 : "", endpoint);
     return parse_tcp(text, endpoint);
 }
 

@@ -427,7 +427,6 @@ def configuration(site, tmp_path):
     ("listen: ['unix:site/index.html']", 'http: cannot listen on "unix:site/index.html": address already in use', 1),
     ("listen: ['unix:none/socket']", 'http: cannot listen on "unix:none/socket": invalid or unknown address: No such file or directory', 2),
     ("listen: ['example.com:PORT']", 'http: cannot listen on "example.com:PORT": invalid or unknown address: expected host:port', 2),
-    ("listen: ['fd:999']", 'http: cannot listen on "fd:999": invalid or unknown address: it is no listening stream socket', 2),
     ("listen: ['unix:socket proxy_protocol']", "nobody is trusted with the PROXY protocol", 2),
     ("trace: true\ntrace_endpoint: nowhere", 'http: configuration: trace_endpoint is "nowhere": invalid or unknown address', 2),
     ("tls_certificate: none.pem\ntls_key: none.key\nlisten: [{address: '127.0.0.1:0', tls: true}]", "none.pem: No such file or directory", 1),
@@ -454,7 +453,7 @@ def test_check_and_serve_refuse_the_same_with_the_same_words(configuration, tmp_
 @needs_yaml
 @pytest.mark.parametrize("text, says", [
     ("umask: '9'", 'http: umask is "9": expected octal digits, 000..777'),
-    ("listen: ['fd:999']", "it is no listening stream socket"),
+    ("listen: ['unix:none/socket']", "No such file or directory"),
     ("tls_certificate: none.pem\ntls_key: none.key\nlisten: [{address: '127.0.0.1:0', tls: true}]", "none.pem: No such file or directory"),
     ("trace: true\ntrace_endpoint: nowhere", "the configuration is wrong; another log_level shows why"),
 ])
@@ -491,6 +490,17 @@ def test_a_good_configuration_passes_both_and_check_leaves_nothing(serve, config
     result = subprocess.run([PROGRAM, "check", file], capture_output=True, text=True, timeout=30)  # next to the server that it is of
     assert (result.stdout, result.stderr, result.returncode) == (said, "", 0)
     assert server.get("/").body == b"<p>home"
+
+
+@needs_yaml
+@pytest.mark.parametrize("address", ["systemd", "systemd:http", "fd:999"])
+def test_check_leaves_out_sockets_that_are_passed_in(configuration, monkeypatch, address):
+    monkeypatch.delenv("LISTEN_FDS", raising=False)
+    file = configuration(f"listen: ['{address}']")
+    result = subprocess.run([PROGRAM, "check", file], capture_output=True, text=True, timeout=30)
+    assert (result.stdout, result.stderr, result.returncode) == (f"{file}: ok, 1 address, 1 site\n", "", 0)
+    reason = "it is no listening stream socket" if address == "fd:999" else "systemd has passed in no such socket"
+    assert f'cannot listen on "{address}": invalid or unknown address: {reason}' in refused("serve", "--config", file)[0]
 
 
 def test_help_and_version(site):

@@ -163,12 +163,13 @@ static bool is_port(const char *text) {
 
 static void check_listener(plan_t *plan, const listener_t *listener) {
     const char *colon = listen_has_port(listener->address) ? strrchr(listener->address, ':') : NULL;
-    if (strncmp(listener->address, "systemd", 7) == 0 && !getenv("LISTEN_FDS"))
+    const bool is_option = listener->place.line == 0;
+    if (is_option && strncmp(listener->address, "systemd", 7) == 0 && !getenv("LISTEN_FDS"))
         plan_problem(
             plan, listener->place,
             "--address 'systemd': no socket was passed in (LISTEN_FDS is not set): start it by a systemd socket "
             "unit, or name an address and --port");
-    else if (listener->place.line > 0 && listen_has_port(listener->address) && !colon)
+    else if (!is_option && listen_has_port(listener->address) && !colon)
         plan_problem(plan, listener->place, "address \"%s\" has no port: expected \"%s:8080\"", listener->address,
                      listener->address);
     else if (colon && !is_port(colon + 1))

@@ -59,6 +59,24 @@ static void test_messages_that_wait_are_counted_when_they_are_sent(void **state)
     assert_int_equal(errors_of(fixture, UVHTTP_E_CLOSED), 0);
 }
 
+/* It was accepted, so that others behind it would leave a gap that nobody sees. */
+static void test_a_message_that_waited_and_finds_no_memory_resets_the_connection(void **state) {
+    fixture_t *fixture = *state;
+    open_plain(fixture, NULL);
+    assert_int_equal(uvhttp_ws_begin(fixture->ws, UVHTTP_WS_TEXT), UVHTTP_OK);
+    assert_int_equal(uvhttp_ws_send(fixture->ws, UVHTTP_WS_TEXT, "lost", 4), UVHTTP_OK);
+    assert_int_equal(uvhttp_ws_send(fixture->ws, UVHTTP_WS_TEXT, "other", 5), UVHTTP_OK);
+    fixture->wire.scarce_at = 2; /* behind the end of the streamed one */
+    assert_int_equal(uvhttp_ws_end(fixture->ws), UVHTTP_OK);
+    assert_int_equal(errors_of(fixture, UVHTTP_E_NOMEM), 1);
+    assert_int_equal(errors_of(fixture, UVHTTP_E_CLOSED), 1);
+    assert_int_equal(fixture->counters->values[UVHTTP__COUNTER_ws_messages_sent], 1);
+    assert_int_equal(uvhttp_ws_send(fixture->ws, UVHTTP_WS_TEXT, "late", 4), UVHTTP_E_CLOSED);
+    assert_true(fixture->wire.cut);
+    window_iterate(&fixture->wire);
+    EXPECT_LOG(fixture, "close 1006 ;");
+}
+
 /* --- compression --- */
 
 /* Inflated, of a frame with RSV1 at `frame`. Returns the frame's size. */
@@ -136,6 +154,7 @@ int main(void) {
         TEST(test_a_message_in_pieces_holds_others_back),
         TEST(test_a_close_drops_what_waits_for_the_end_of_a_message_and_counts_it),
         TEST(test_messages_that_wait_are_counted_when_they_are_sent),
+        TEST(test_a_message_that_waited_and_finds_no_memory_resets_the_connection),
         TEST(test_compressed_messages_are_echoed_compressed),
         TEST(test_no_message_refers_to_one_that_was_refused),
         cmocka_unit_test(test_nothing_is_left),

@@ -45,8 +45,9 @@ static void window_drop(window_channel_t *it) {
     while (it->first) window_take(it, it->first->size);
 }
 
-static int window_may_send(const window_channel_t *it, size_t size, uvhttp__channel_capacity_t capacity) {
+static int window_may_send(window_channel_t *it, size_t size, uvhttp__channel_capacity_t capacity) {
     if (it->finishing || it->ended) return UVHTTP_E_CLOSED;
+    if (it->scarce_at > 0 && --it->scarce_at == 0) return UVHTTP_E_NOMEM;
     return it->queued + size > capacity.queue_max ? UVHTTP_E_LIMIT : UVHTTP_OK;
 }
 
