@@ -13,7 +13,7 @@
 
 static client_t *clients;
 static uint32_t client_count, clients_left; /* left: those that are not done */
-bool sim_failing;
+bool sim_failing, sim_ring_has_died;
 static uint64_t stop_ns; /* when the server is asked to stop; SIM_NEVER: when all clients are done */
 static bool stopped;     /* or it is about to: an operator has asked for it */
 static bool stop_asked;
@@ -68,6 +68,7 @@ void sim_world_new(uint64_t seed, const sim_drop_t *drop, bool memory_fails) {
     if (!clients) abort();
     forget_moments();
     sim_failing = memory_fails;
+    sim_ring_has_died = false;
     stopped = stop_asked = false;
     stop_ns = sim_one_in(&random, 3) ? sim_now_ns + sim_below(&random, 4000) * SIM_MS : SIM_NEVER;
     bool herd = sim_one_in(&random, 10); /* all come at once, and with them the stop, if any */
@@ -107,7 +108,7 @@ static void finish(client_t *client) {
 }
 
 bool sim_clients_have_stopped(void) {
-    return stopped;
+    return stopped || sim_ring_has_died;
 }
 
 /* In the middle of what the server sends. */
@@ -118,12 +119,15 @@ static bool is_cut(const client_t *client) {
 }
 
 /* With few places, an idle client may be evicted, and a request may cross that. But not one of which something had
- * come before the server looked, and not before the response to the one before it was accepted. */
+ * come before the server looked, and not before the response to the one before it was accepted. A close that the kernel
+ * refuses comes late, and what arrives until then is received for nobody. */
 static bool is_crossed(const client_t *client) {
     if (!sim_places_are_few || client->state == FRAMES || (client->h2 && sim_ws_any_open(client))) return false;
     if (client->responded == client->asked || stopped) return true;
-    uint64_t begin = client->requests[client->responded].begin;
-    return begin >= sim_server_received(client->conn) && sim_server_has_looked(client->conn, begin);
+    const request_t *request = &client->requests[client->responded];
+    if (!sim_server_has_looked(client->conn, request->begin)) return false;
+    bool is_late = sim_kernel_is_excused() && request->sent_ns > sim_ring_refused_ns;
+    return is_late || request->begin >= sim_server_received(client->conn);
 }
 
 /* FIN follows the last byte; the time for which a connection lingers is for what the client still sends. */
@@ -149,7 +153,7 @@ static void connection_ended(client_t *client, bool reset) {
     bool crossed = is_crossed(client) || sim_was_never_accepted(client->conn);
     bool dropped = false;
     for (uint32_t i = client->responded; i < client->asked; i++)
-        dropped |= sim_events_are_dropped(&client->requests[i]);
+        dropped |= sim_events_are_dropped(&client->requests[i]) || client->requests[i].may_break;
     bool excused = client->closes || client->wild || sim_failing || dropped;
     if (client->h2 && !reset && !crossed && !sim_failing && !stopped) sim_h2_check_offence(client);
     check_prompt(client, reset);

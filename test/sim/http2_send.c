@@ -344,11 +344,16 @@ static void put_bytes(client_t *client, writer_t *out, uint32_t id, uint32_t siz
     }
 }
 
+/* The server may keep so many bytes, and resets no stream for its memory before it sees the offence. */
+static bool fits_memory(uint32_t size) {
+    return !sim_h2_memory_max || size < sim_h2_memory_max * 2 / 5;
+}
+
 /* More than a stream's window, and less than the connection's. */
 static bool put_stream_overrun(client_t *client, writer_t *out) {
     const struct sim_h2 *h2 = client->h2;
     uint32_t size = h2->server_window + 1;
-    if (!h2->heard || h2->send_window < size || size > HOSTILE_SIZE / 2) return false;
+    if (!h2->heard || h2->send_window < size || size > HOSTILE_SIZE / 2 || !fits_memory(size)) return false;
     put_open(out, hostile_id(0), true);
     put_bytes(client, out, hostile_id(0), size);
     return true;
@@ -357,7 +362,8 @@ static bool put_stream_overrun(client_t *client, writer_t *out) {
 /* More than the connection's, on streams that keep within their own. */
 static bool put_connection_overrun(client_t *client, writer_t *out) {
     const struct sim_h2 *h2 = client->h2;
-    if (!h2->heard || sim_h2_connection_window > HOSTILE_SIZE / 2) return false;
+    if (!h2->heard || sim_h2_connection_window > HOSTILE_SIZE / 2 || !fits_memory(sim_h2_connection_window))
+        return false;
     int64_t left = (int64_t)sim_h2_connection_window + 1;
     for (uint32_t i = 0; left > 0; i++) {
         put_open(out, hostile_id(i), true);

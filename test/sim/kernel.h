@@ -94,7 +94,6 @@ static inline bool sim_is_simulated(int fd) {
 }
 
 extern sim_random_t sim_kernel_random;
-extern uint64_t sim_ring_refused_ns; /* when a submission was refused */
 
 /* epoll.c */
 item_t *sim_set_find(epoll_set_t *set, int fd);

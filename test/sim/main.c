@@ -220,7 +220,8 @@ static void run_server(uvhttp_server_t *server) {
     sim_tcp_start(seed_now);
     if (status == UVHTTP_OK) status = uvhttp_server_run(server, NULL);
     sim_log_server_runs(false);
-    if (status != UVHTTP_OK && !memory.failed) sim_fail("run: %s", uvhttp_server_error_text(server));
+    if (status != UVHTTP_OK && !memory.failed && !sim_ring_has_died)
+        sim_fail("run: %s", uvhttp_server_error_text(server));
     sim_tcp_join();
     sim_world_check_end();
     sim_server_check_counters(server);

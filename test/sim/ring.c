@@ -50,6 +50,8 @@ struct sim_ring {
     sim_random_t random;
     bool faults;
     uint32_t refuses_in; /* one in so many calls */
+    uint32_t dies_in;    /* so many calls from now on, in runs that may fail; 0: never */
+    bool dead;           /* completions were dropped: it is of no use any more, and does nothing */
     int event_fd;        /* of a guest: it is signalled for completions, unless they are switched off; -1: none */
 };
 
@@ -381,11 +383,19 @@ static void issue(struct sim_ring *ring, const struct io_uring_sqe *sqe) {
     }
 }
 
+static bool is_dead(struct sim_ring *ring) {
+    if (ring->dies_in == 0 || --ring->dies_in > 0) return ring->dead;
+    sim_trace("a ring fails", (uint64_t)ring->uring->ring_fd, ring->op_count);
+    ring->op_count = ring->spilled_count = 0;
+    return ring->dead = sim_ring_has_died = true;
+}
+
 /* Returns how many entries were consumed, or a refusal. */
 static int consume(struct sim_ring *ring) {
     static const int refusals[] = {EAGAIN, EBUSY, ENOMEM, EINTR};
     unsigned tail = ring->uring->sq.sqe_tail, waiting = tail - ring->sq_head, max = waiting;
     ring->uring->sq.sqe_head = ring->sq_tail = tail;
+    if (is_dead(ring)) return -EBADR;
     if (ring->faults && sim_one_in(&ring->random, ring->refuses_in)) {
         int error = refusals[sim_below(&ring->random, 4)];
         sim_ring_refused_ns = sim_now_ns;
@@ -505,6 +515,8 @@ int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *uring, 
     ring->faults = entries > PREFLIGHT_ENTRIES_MAX;
     ring->event_fd = -1;
     ring->refuses_in = sim_one_in(&ring->random, 4) ? 8 : 200;
+    bool dies = ring->faults && sim_failing && sim_one_in(&ring->random, 8);
+    ring->dies_in = dies ? 1 + sim_log_uniform(&ring->random, 3000) : 0;
     ring->sq_entries = ring->faults && sim_one_in(&ring->random, 4) ? 8 : entries;
     ring->cq_entries = ring->faults && sim_one_in(&ring->random, 4) ? 16 : params->cq_entries;
     ring->sq_mask = ring->sq_entries - 1;

@@ -113,6 +113,7 @@ uint64_t sim_kernel_next_ns(void);
 void sim_kernel_check_idle(uint64_t next_ns);
 /* It has lately refused what was submitted to a ring: descriptors may be closed late. */
 bool sim_kernel_is_excused(void);
+extern uint64_t sim_ring_refused_ns; /* when that was last */
 /* Descriptors of the server that are open. */
 uint32_t sim_open_descriptors(void);
 
@@ -294,6 +295,7 @@ void sim_server_check_log(void);
 void sim_server_check_origin(struct uvhttp_request *req, uint32_t tag);
 /* Allocations fail on purpose in this run. */
 extern bool sim_failing;
+extern bool sim_ring_has_died; /* in such a run: a loop has failed, and its server with it */
 extern struct uvhttp_server *sim_server;
 /* Adds the addresses; returns as uvhttp_server_listen. */
 int sim_server_listen(struct uvhttp_server *server);
