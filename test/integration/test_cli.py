@@ -477,7 +477,8 @@ def test_check_reads_the_environment_as_serve_does(configuration, monkeypatch):
 def test_a_good_configuration_passes_both_and_check_leaves_nothing(serve, configuration, tmp_path):
     port, admin = free_port(), free_port()
     text = f"pid_file: {tmp_path}/pid\numask: '027'\nadmin: 127.0.0.1:{admin}\nuser: {os.getuid()}\ngroup: {os.getgid()}\n"
-    text += f"listen: ['{HOST}:{port}', '[::1]:{port}', 'unix:{tmp_path}/socket']\ntcp_congestion_control: system"
+    text += f"listen: ['{HOST}:{port}', '[::1]:{port}', 'unix:{tmp_path}/socket']\ntcp_congestion_control: system\n"
+    text += "performance: {log_level: debug}"
     file = configuration(text)
     before = sorted(tmp_path.rglob("*"))
     said = f"{file}: ok, 3 addresses, 1 site\n"

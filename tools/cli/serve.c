@@ -347,6 +347,8 @@ static int run(settings_t *from, uvhttp_server_t *server, bool dry_run, uvhttp_t
 
 int serve_start(settings_t *from, bool dry_run) {
     uvhttp_tls_t *tls = NULL;
+    uvhttp_log_level_t *level = &from->config.performance.log_level;
+    if (dry_run && *level < UVHTTP_LOG_LEVEL_WARN) *level = UVHTTP_LOG_LEVEL_WARN; /* of what does not happen */
     uvhttp_server_t *server = uvhttp_server_new(&from->config);
     if (is_silent(from)) uvhttp_log_set_level(UVHTTP_LOG_LEVEL_ERROR);
     if (!server && is_silent(from))

@@ -223,7 +223,8 @@ static void take_option(const options_t *options, const option_t *option, const 
         return;
     }
     const char *value = take_value(options, argument, at);
-    refuse_empty(options, option->name, value);
+    const bool has_values = option->kind == OPTION_NUMBER || option->kind == OPTION_CHOICE; /* which are named then */
+    if (!has_values) refuse_empty(options, option->name, value);
     if (option->kind == OPTION_EACH)
         option->each(options, option, (char *)value, at);
     else if (option->kind == OPTION_TEXT)
