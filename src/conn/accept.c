@@ -158,6 +158,13 @@ static int find_sockets(uvhttp__tcp_server_t *tcp_server, const char *address, u
     return status;
 }
 
+static void note_opened(const uvhttp__tcp_server_t *tcp_server, const char *address, uvhttp__endpoint_t *endpoint,
+                        uint16_t port) {
+    if (endpoint->fd < 0) set_port(endpoint, port);
+    UVHTTP_LOG_INFO("%s: opened a listener: %s (port %u), backlog %d", tcp_server->options.name, address, port,
+                    (int)tcp_server->options.backlog);
+}
+
 int uvhttp__tcp_server_listen(uvhttp__tcp_server_t *tcp_server, const char *address,
                               const uvhttp__conn_filter_t *filter, uint16_t *port) {
     if (tcp_server->finished || (tcp_server->running && (!tcp_server->uv || tcp_server->loops[0].draining)))
@@ -183,11 +190,8 @@ int uvhttp__tcp_server_listen(uvhttp__tcp_server_t *tcp_server, const char *addr
             if (fds[i] >= 0) close(fds[i]);
         return status;
     }
-    if (endpoint.fd < 0 && !tcp_server->dry_run) set_port(&endpoint, port_of(fds[0]));
+    if (!tcp_server->dry_run) note_opened(tcp_server, address, &endpoint, port_of(fds[0]));
     if (port) *port = port_of(fds[0]);
-    if (!tcp_server->dry_run)
-        UVHTTP_LOG_INFO("%s: opened a listener: %s (port %u), backlog %d", tcp_server->options.name, address,
-                        port_of(fds[0]), (int)tcp_server->options.backlog);
     add_sets(tcp_server, &endpoint, sets, filter);
     return tcp_server->uv ? uvhttp__tcp_loop_open_listeners(&tcp_server->loops[0]) : UVHTTP_OK;
 }

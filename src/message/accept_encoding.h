@@ -20,7 +20,7 @@ void uvhttp__accept_encoding_add(uvhttp__accept_encoding_t *accept, uvhttp_str_t
  * malformed (RFC 9110 section 12.4.2). Of any field of this kind. */
 int uvhttp__accept_weight(uvhttp_str_t parameters);
 
-/* The weights with "*" filled in for what is not named. Also 0 if "identity" is preferred. */
+/* The weights with "*" filled in for codings without a name of their own. Also 0 if "identity" is preferred. */
 uint16_t uvhttp__accept_gzip(const uvhttp__accept_encoding_t *accept);
 uint16_t uvhttp__accept_brotli(const uvhttp__accept_encoding_t *accept);
 

@@ -462,7 +462,7 @@ void uvhttp__response_forget_body(uvhttp_response_t *res);
 void uvhttp__response_fail(uvhttp_response_t *res, int status, const char *text);
 /* The same for the reason `code`, a UVHTTP_E_* code. uvhttp__response_fail finds the code that goes with the status. */
 void uvhttp__response_fail_by(uvhttp_response_t *res, int code, int status, const char *text);
-/* The same for what is too busy now: 503. */
+/* The same for an overload: 503. */
 void uvhttp__response_unavailable(uvhttp_response_t *res, int code);
 /* Every 503 of the library has Retry-After (RFC 9110 section 10.2.3), unless there is no memory for it: those of the
  * functions above, and what middleware and the routes of the library send by other functions. */

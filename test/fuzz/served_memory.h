@@ -63,7 +63,7 @@ static void memory_excuses(const char *what) {
 /* --- blocks --- */
 
 /* Blocks that the library has. It keeps some for later requests, but not ever more of them: that is a leak which
- * LeakSanitizer does not see where a pointer is left in poisoned scarcity. */
+ * LeakSanitizer does not see where a pointer is left in poisoned memory. */
 static atomic_llong memory_blocks;
 
 static void *memory_malloc(size_t size, void *user) {

@@ -153,7 +153,7 @@ static void connection_ended(client_t *client, bool reset) {
     bool crossed = is_crossed(client) || sim_was_never_accepted(client->conn);
     bool dropped = false;
     for (uint32_t i = client->responded; i < client->asked; i++)
-        dropped |= sim_events_are_dropped(&client->requests[i]) || client->requests[i].may_break;
+        dropped |= sim_events_are_dropped(&client->requests[i]) || (!client->h2 && client->requests[i].may_break);
     bool excused = client->closes || client->wild || sim_failing || dropped;
     if (client->h2 && !reset && !crossed && !sim_failing && !stopped) sim_h2_check_offence(client);
     check_prompt(client, reset);

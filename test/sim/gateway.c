@@ -67,6 +67,12 @@ void sim_pass_on(uvhttp_response_t *res, uint32_t tag, uint32_t size) {
     free(body);
 }
 
+void sim_give_up(uvhttp_deferred_t **deferred) {
+    uvhttp_deferred_t *given_up = *deferred;
+    *deferred = NULL;
+    uvhttp_deferred_release(given_up);
+}
+
 void sim_pass_on_deferred(uvhttp_deferred_t *deferred, uint32_t tag, uint32_t size) {
     char *body = body_of(tag, size), text[16];
     snprintf(text, sizeof text, "%x", tag);

@@ -156,13 +156,6 @@ static void on_drain(uvhttp_response_t *res, void *user) {
     if (status != UVHTTP_E_LIMIT) end(res, it->tag, it->size);
 }
 
-/* The library responds in its place. */
-static void give_up(hinted_t *it) {
-    uvhttp_deferred_t *deferred = it->deferred;
-    it->deferred = NULL;
-    uvhttp_deferred_release(deferred);
-}
-
 static void run_begin(uvhttp_response_t *res, void *user) {
     hinted_t *it = user;
     if (!res) return; /* it is gone */
@@ -170,7 +163,7 @@ static void run_begin(uvhttp_response_t *res, void *user) {
         on_drain(res, it);
         return;
     }
-    give_up(it);
+    sim_give_up(&it->deferred);
 }
 
 static void hint_on(uvhttp_timer_t *timer, void *user) {
@@ -179,12 +172,12 @@ static void hint_on(uvhttp_timer_t *timer, void *user) {
     char text[32];
     uvhttp_response_field_t link = link_of(text, sizeof text, it->tag);
     if (it->hints == 0) {
-        if (uvhttp_deferred_run(it->deferred, run_begin, it) != UVHTTP_OK) give_up(it);
+        if (uvhttp_deferred_run(it->deferred, run_begin, it) != UVHTTP_OK) sim_give_up(&it->deferred);
         return;
     }
     it->hints--;
     (void)uvhttp_deferred_interim(it->deferred, 103, &link, 1);
-    if (uvhttp_timer_start(&it->timer, it->ms / 4, hint_on, it) != UVHTTP_OK) give_up(it);
+    if (uvhttp_timer_start(&it->timer, it->ms / 4, hint_on, it) != UVHTTP_OK) sim_give_up(&it->deferred);
 }
 
 static void on_hinted_done(uvhttp_response_t *res, int status, void *user) {

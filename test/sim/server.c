@@ -302,13 +302,6 @@ static void write_on(uvhttp_response_t *res, void *user) {
     (void)uvhttp_response_end(res);
 }
 
-/* Without memory for a response of its own: the library makes one. */
-static void give_up(call_t *call) {
-    uvhttp_deferred_t *deferred = call->deferred;
-    call->deferred = NULL;
-    uvhttp_deferred_release(deferred);
-}
-
 static void begin_stream(uvhttp_response_t *res, void *user) {
     call_t *call = user;
     if (!res) return; /* the client has gone, and on_done has been called */
@@ -317,7 +310,7 @@ static void begin_stream(uvhttp_response_t *res, void *user) {
         write_on(res, call);
     } else {
         (void)uvhttp_response_header_remove(res, "X-Tag");
-        give_up(call);
+        sim_give_up(&call->deferred);
     }
 }
 
@@ -331,7 +324,7 @@ static void on_stream(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
     call->deferred = uvhttp_response_defer(res);
     if (!call->deferred) return;
     uvhttp_deferred_on_drain(call->deferred, write_on, call);
-    if (uvhttp_deferred_run(call->deferred, begin_stream, call) != UVHTTP_OK) give_up(call);
+    if (uvhttp_deferred_run(call->deferred, begin_stream, call) != UVHTTP_OK) sim_give_up(&call->deferred);
 }
 
 /* --- where it may wait --- */

@@ -388,6 +388,8 @@ void sim_gateway_add(struct uvhttp_server *server);
 struct uvhttp_deferred;
 void sim_pass_on(struct uvhttp_response *res, uint32_t tag, uint32_t size);
 void sim_pass_on_deferred(struct uvhttp_deferred *deferred, uint32_t tag, uint32_t size);
+/* Releases a handle without a response, and forgets it first: the library makes one. */
+void sim_give_up(struct uvhttp_deferred **deferred);
 void sim_gateway_check_end(void);
 
 /* --- coding.c: responses that are compressed --- */

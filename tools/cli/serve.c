@@ -353,7 +353,7 @@ int serve_start(settings_t *from, bool dry_run) {
     if (is_silent(from)) uvhttp_log_set_level(UVHTTP_LOG_LEVEL_ERROR);
     if (!server && is_silent(from))
         fputs("uvhttp serve: the configuration is wrong; another log_level shows why\n", stderr);
-    if (!server) return 2; /* a line of the log names what is wrong */
+    if (!server) return 2; /* the log has the reason */
     bool made = add_access_log(server, from) && plan_add(&from->plan, server, from->any_host);
     if (made) uvhttp_server_on_reload(server, options_reload, NULL);
     int status = made ? run(from, server, dry_run, &tls) : UVHTTP_E_INVALID;
