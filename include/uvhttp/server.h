@@ -163,8 +163,9 @@ typedef struct uvhttp_server_config {
     char spool_directory[UVHTTP_CONFIG_TEXT_SIZE]; /**< directory of the temporary files of spooled bodies, at most 1023
                                                       bytes. The files have no name and vanish with the process. ""
                                                       (default): TMPDIR from the environment, else /var/tmp. On tmpfs
-                                                      the files take memory. If the directory is not writable, bodies
-                                                      above spool_memory get 500 */
+                                                      the files take memory. A directory that is given
+                                                      and cannot be written ends the start; if files cannot be made
+                                                      later, bodies above spool_memory get 500 */
     char tcp_congestion_control[UVHTTP_CONFIG_TEXT_SIZE]; /**< TCP congestion control of accepted connections. ""
                                                              (default): "reno" on loopback addresses, where pacing has
                                                              no use; otherwise, and for inherited sockets, the system's

@@ -73,6 +73,28 @@ static int open_file(const char *directory) {
     return fd;
 }
 
+/* Of what is configured. Others, such as a full disk, may be over when a body comes. */
+static bool is_of_path(int error_number) {
+    switch (error_number) {
+        case EACCES:
+        case ELOOP:
+        case ENAMETOOLONG:
+        case ENOENT:
+        case ENOTDIR:
+        case EPERM:
+        case EROFS: return true;
+        default: return false;
+    }
+}
+
+int uvhttp__spool_try(const uvhttp_server_config_t *config) {
+    if (!*config->spool_directory || config->spool_size_max == 0) return 0;
+    int fd = open_file(config->spool_directory);
+    if (fd < 0) return is_of_path(errno) ? errno : 0;
+    close(fd);
+    return 0;
+}
+
 static int write_file(uvhttp__spool_t *spool) {
     if (spool->fd < 0) spool->fd = open_file(directory_of(spool->service));
     if (spool->fd < 0) return code_of(errno);

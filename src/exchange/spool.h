@@ -4,6 +4,10 @@
 
 #include "exchange/exchange.h"
 
+/* Makes a temporary file in the directory that is configured, as the current user, and closes it. Returns 0, or the
+ * error of the system if the directory or its permissions are the reason; 0 if none is configured, or no files are
+ * allowed. */
+int uvhttp__spool_try(const uvhttp_server_config_t *config);
 /* The loop's thread. Consumes the body of a request with exchange->incoming; calls `ready` when it is complete, and
  * responds when that fails. Lives until the exchange is done. Returns 0 or an error, and then nothing follows. */
 int uvhttp__spool_start(uvhttp__exchange_t *exchange, void (*ready)(uvhttp__exchange_t *exchange));

@@ -188,7 +188,7 @@ int uvhttp__process_before_run(uvhttp__process_t *process) {
     int status = uvhttp_service_drop_privileges(config->user, config->group, message, sizeof message);
     if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "run: %s", message);
     UVHTTP_LOG_INFO("http: runs as user %ld, group %ld", (long)geteuid(), (long)getegid());
-    return UVHTTP_OK;
+    return uvhttp__server_try_spool(server);
 }
 
 /* Another process has the lock, too, unless that has another file now. */

@@ -191,7 +191,8 @@ static int freeze(uvhttp_server_t *server) {
         return uvhttp__server_remember(server, status, "routes: %s",
                                        text && *text ? text : uvhttp_error_message(status));
     }
-    status = uvhttp__admin_listen(server, &own_life);
+    status = uvhttp__server_try_spool(server);
+    if (status == UVHTTP_OK) status = uvhttp__admin_listen(server, &own_life);
     if (status != UVHTTP_OK) return status;
     server->frozen = true;
     return UVHTTP_OK;

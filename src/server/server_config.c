@@ -2,6 +2,7 @@
  * error. May include: everything. */
 #include "server/server_config.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,9 @@
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
+#include "base/libc.h"
 #include "config/config.h"
+#include "exchange/spool.h"
 #include "obs/log_settings.h"
 #include "server/server.h"
 
@@ -69,6 +72,16 @@ void uvhttp__server_apply_log(const uvhttp_server_config_t *config) {
         UVHTTP_LOG_WARN("log: log_level %s has no effect on the server: it was built with UVHTTP_PERFORMANCE_MODE",
                         uvhttp_log_level_name(level));
 #endif
+}
+
+int uvhttp__server_try_spool(uvhttp_server_t *server) {
+    const uvhttp_server_config_t *config = &server->service.config;
+    int error = uvhttp__spool_try(config);
+    /* Another user may check a configuration. */
+    if (error == 0 || (error == EACCES && server->tcp_server->dry_run)) return UVHTTP_OK;
+    int status = error == EACCES || error == EPERM || error == EROFS ? UVHTTP_E_PERMISSION : UVHTTP_E_IO;
+    return uvhttp__server_remember(server, status, "spool_directory \"%s\": no file can be made there: %s",
+                                   config->spool_directory, strerrordesc_np(error));
 }
 
 int uvhttp__server_remember(uvhttp_server_t *server, int status, const char *format, ...) {

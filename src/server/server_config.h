@@ -16,6 +16,8 @@ void uvhttp__server_read_config(uvhttp_server_t *server, uvhttp_server_config_t 
 void uvhttp__server_apply_log(const uvhttp_server_config_t *config);
 /* The same at the start of a server: with the defaults it leaves what another server has set. */
 void uvhttp__server_start_log(const uvhttp_server_config_t *config);
+/* That spooled bodies can be written, as the current user. Remembers what is in the way. */
+int uvhttp__server_try_spool(uvhttp_server_t *server);
 /* Keeps the text for uvhttp_server_error_text, logs it as an error, and returns `status`. */
 UVHTTP_PRINTF(3, 4) int uvhttp__server_remember(uvhttp_server_t *server, int status, const char *format, ...);
 

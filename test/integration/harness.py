@@ -309,7 +309,8 @@ numbers = itertools.count()
 def make_serve(directory, servers):
     def serve(program="http_test_server", *args, settings=None, wait=True, address=None, listen=None, prefix=(), hosts=("test",), **options):
         """Starts a program and waits until it takes connections. The test server takes `settings` (fields of the
-        configuration) and `listen` (addresses as it understands them; `address` is then where to connect)."""
+        configuration) and `listen` (addresses as it understands them; `address` is then where to connect). uvhttp with
+        `listen` has them in a file of its own."""
         address = address or (HOST, free_port())
         text = f"{address[0]}:{address[1]}" if listen is None else ""
         if pathlib.Path(program).name == "http_test_server":  # also a copy, by its path
@@ -321,7 +322,9 @@ def make_serve(directory, servers):
         elif program == "performance_test":
             command = [EXAMPLES / program, "--address", address[0], "--port", address[1], "--io-threads", 1]
         elif program == "uvhttp":
-            command = [EXAMPLES / program, "serve", "--address", address[0], "--port", address[1]]
+            command = [EXAMPLES / program, "serve"]
+            if listen is None:
+                command += ["--address", address[0], "--port", address[1]]
             for host in hosts:  # what the tests send as Host
                 command += ["--host", host]
         else:

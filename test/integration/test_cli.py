@@ -413,6 +413,8 @@ def configuration(site, tmp_path):
     ("pid_file: site", 'http: pid_file "site": Is a directory', 1),
     ("pid_file: site/none/", 'http: pid_file "site/none/": Is a directory', 1),
     ("pid_file: site/docs/link.txt", 'http: pid_file "site/docs/link.txt": Too many levels of symbolic links', 1),
+    ("spool_directory: none", 'http: spool_directory "none": no file can be made there: No such file or directory', 1),
+    ("spool_directory: site/index.html", 'http: spool_directory "site/index.html": no file can be made there: Not a directory', 1),
     ("user: no-such-user", 'http: user "no-such-user" does not exist', 2),
     ("group: no-such-group", 'http: group "no-such-group" does not exist', 2),
     ("user: '4242424242'", 'http: user "4242424242" has no entry: give a group, too', 2),
@@ -432,6 +434,7 @@ def configuration(site, tmp_path):
     ("trace: true\ntrace_endpoint: nowhere", 'http: configuration: trace_endpoint is "nowhere": invalid or unknown address', 2),
     ("tls_certificate: none.pem\ntls_key: none.key\nlisten: [{address: '127.0.0.1:0', tls: true}]", "none.pem: No such file or directory", 1),
     ("tls_certificate: none.pem\nlisten: [{address: '127.0.0.1:0', tls: true}]", "tls_key names 0 files, tls_certificate 1", 1),
+    ("tls_certificate: none.pem\ntls_key: none.key", 'tls_certificate is "none.pem", and no address has TLS: add "tls: true" to one of "listen"', 2),
     ("sites: [{root: none}]", "none: the directory cannot be opened: No such file or directory", 1),
     ("sites: [{root: site, basic_auth_file: none}]", "none: No such file or directory", 2),
     ("sites: [{root: site, basic_auth_file: site}]", "site: Is a directory", 2),
@@ -478,7 +481,8 @@ def test_check_reads_the_environment_as_serve_does(configuration, monkeypatch):
 def test_a_good_configuration_passes_both_and_check_leaves_nothing(serve, configuration, tmp_path):
     port, admin = free_port(), free_port()
     text = f"pid_file: {tmp_path}/pid\numask: '027'\nadmin: 127.0.0.1:{admin}\nuser: {os.getuid()}\ngroup: {os.getgid()}\n"
-    text += f"listen: ['{HOST}:{port}', '[::1]:{port}', 'unix:{tmp_path}/socket']\ntcp_congestion_control: system\n"
+    addresses = [f"{HOST}:{port}", f"[::1]:{port}", f"unix:{tmp_path}/socket"]
+    text += f"listen: {addresses}\ntcp_congestion_control: system\n"
     text += "performance: {log_level: debug}"
     file = configuration(text)
     before = sorted(tmp_path.rglob("*"))
@@ -486,7 +490,7 @@ def test_a_good_configuration_passes_both_and_check_leaves_nothing(serve, config
     result = subprocess.run([PROGRAM, "check", file], capture_output=True, text=True, timeout=30)
     assert (result.stdout, result.stderr, result.returncode) == (said, "", 0)
     assert sorted(tmp_path.rglob("*")) == before
-    server = serve("uvhttp", "--config", file, address=(HOST, port))
+    server = serve("uvhttp", "--config", file, listen=addresses, address=(HOST, port))
     assert server.get("/").body == b"<p>home"
     assert (tmp_path / "pid").exists() and (tmp_path / "socket").exists()
     result = subprocess.run([PROGRAM, "check", file], capture_output=True, text=True, timeout=30)  # next to the server that it is of

@@ -295,6 +295,21 @@ def test_addresses_stand_in_the_file(site, tmp_path):
 
 
 @needs_yaml
+@pytest.mark.parametrize("arguments, says", [
+    (["-p", "8081"], "--port '8081': server.yaml has addresses: change them there"),
+    (["-a", "0.0.0.0"], "--address '0.0.0.0': server.yaml has addresses: change them there"),
+    (["--tls"], '--tls: server.yaml has addresses: add "tls: true" to one of them, and name tls_certificate and tls_key'),
+    (["--http-port", "8081"], "--http-port '8081': server.yaml has addresses: add one, and \"https_only: true\" to a site"),
+    (["--certificate", "a.pem", "--key", "a.key"], 'tls_certificate is "a.pem", and no address has TLS: add "tls: true" to one of "listen"'),
+])
+def test_an_option_that_addresses_of_the_file_contradict_is_refused(tmp_path, monkeypatch, arguments, says):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "server.yaml").write_text("listen: ['127.0.0.1:0']\n")
+    said, status = refused("serve", ".", "--config", "server.yaml", *arguments)
+    assert f"uvhttp serve: {says}\n" in said and status == 2
+
+
+@needs_yaml
 def test_a_file_that_can_be_read_only_once_is_refused(site, tmp_path):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)

@@ -314,6 +314,14 @@ def test_an_ordinary_user_cannot_become_another_one(serve):
     assert same.get("/ready").status == 200, "it already is"
 
 
+@as_root
+def test_the_new_user_has_to_be_able_to_spool(serve, tmp_path):
+    spool = tmp_path / "spool"
+    spool.mkdir(mode=0o700)
+    server = start(serve, settings={"user": "nobody", "spool_directory": spool}, wait=False)
+    assert server.wait() == 1 and f'spool_directory "{spool}": no file can be made there: Permission denied' in server.stderr()
+
+
 def test_the_umask_is_that_of_a_unix_socket(serve, tmp_path):
     path = str(tmp_path / "socket")
     start(serve, settings={"umask": "0117"}, listen=[f"unix:{path}"], address=path)

@@ -119,9 +119,7 @@ const options_t serve_options = {.program = "uvhttp serve",
 
 void serve_initial(settings_t *to) {
     memset(to, 0, sizeof *to);
-    to->address = "127.0.0.1";
-    to->port = 8080;
-    to->http_port = NO_PORT;
+    to->port = to->http_port = NO_PORT;
     to->site.files = (files_t){.max_age = NO_MAX_AGE, .listing = true, .symlinks = true};
     uvhttp_server_config_default(&to->config);
 }
@@ -136,7 +134,7 @@ static bool has_tls(const settings_t *from) {
 
 static void add_listener(settings_t *to, unsigned long port, bool tls) {
     char text[LISTEN_TEXT_SIZE];
-    char *address = strdup(listen_address(to->address, port, text));
+    char *address = strdup(listen_address(to->address ? to->address : "127.0.0.1", port, text));
     if (address) to->plan.listeners[to->plan.listener_count++] = (listener_t){.address = address, .tls = tls};
 }
 
@@ -150,7 +148,7 @@ static const char *port_in(const char *address) {
 
 static void add_listeners(settings_t *to) {
     const char *certificate = to->config.tls_certificate, *key = to->config.tls_key;
-    const char *port = port_in(to->address);
+    const char *port = to->address ? port_in(to->address) : NULL;
     bool tls = to->tls || *certificate || *key;
     if (port)
         plan_problem(&to->plan, (place_t){0}, "--address '%s': the port is an option of its own: add --port %s",
@@ -161,7 +159,7 @@ static void add_listeners(settings_t *to) {
     if (*key && !*certificate)
         plan_problem(&to->plan, (place_t){0}, "--key '%s': its certificate is missing: add --certificate FILE (PEM)",
                      key);
-    add_listener(to, to->port, tls);
+    add_listener(to, to->port == NO_PORT ? 8080 : to->port, tls);
     if (to->http_port == NO_PORT) return;
     if (!tls)
         plan_problem(&to->plan, (place_t){0},
@@ -169,6 +167,23 @@ static void add_listeners(settings_t *to) {
                      "--certificate and --key",
                      to->http_port);
     add_listener(to, to->http_port, false);
+}
+
+/* Options and a file could each mean something else. */
+static void refuse_addresses(settings_t *to, const char *file) {
+    static const place_t none = {0};
+    if (to->address)
+        plan_problem(&to->plan, none, "--address '%s': %s has addresses: change them there", to->address, file);
+    if (to->port != NO_PORT)
+        plan_problem(&to->plan, none, "--port '%lu': %s has addresses: change them there", to->port, file);
+    if (to->tls)
+        plan_problem(&to->plan, none,
+                     "--tls: %s has addresses: add \"tls: true\" to one of them, and name tls_certificate and tls_key",
+                     file);
+    if (to->http_port != NO_PORT)
+        plan_problem(&to->plan, none,
+                     "--http-port '%lu': %s has addresses: add one, and \"https_only: true\" to a site", to->http_port,
+                     file);
 }
 
 static void add_site(settings_t *to) {
@@ -189,13 +204,16 @@ bool serve_plan(settings_t *to, const char *file) {
     if (file) plan_read_file(plan, &to->site);
     if (plan->site_count > 0 && to->directory)
         plan_problem(plan, (place_t){0}, "argument '%s': %s has sites, which say what is served", to->directory, file);
-    if (plan->listener_count > 0 && to->http_port != NO_PORT)
-        plan_problem(plan, (place_t){0},
-                     "--http-port '%lu': %s has addresses: add one, and \"https_only: true\" to a site", to->http_port,
-                     file);
-    if (plan->listener_count == 0) add_listeners(to);
+    if (plan->listener_count == 0)
+        add_listeners(to);
+    else
+        refuse_addresses(to, file);
     if (plan->site_count == 0 && plan->problems == 0) add_site(to);
     plan_check(plan);
+    if (!plan->has_tls && *to->config.tls_certificate)
+        plan_problem(plan, (place_t){0},
+                     "tls_certificate is \"%s\", and no address has TLS: add \"tls: true\" to one of \"listen\"",
+                     to->config.tls_certificate);
     return plan->problems == 0;
 }
 

@@ -350,11 +350,14 @@ static void set_directory(serving_t *serving, const char *directory) {
     assert_int_equal(uvhttp_server_config_set(&serving->config, "spool_directory", directory, NULL, 0), UVHTTP_OK);
 }
 
-static void test_a_directory_that_cannot_be_written_is_500(void **state) {
+static void test_a_directory_that_is_removed_is_500(void **state) {
     serving_t *serving = *state;
     serving->config.spool_memory = 4096;
-    set_directory(serving, "/nonexistent/directory");
+    char directory[] = "/tmp/uvhttp-spool-XXXXXX";
+    assert_non_null(mkdtemp(directory));
+    set_directory(serving, directory);
     start(state);
+    assert_int_equal(rmdir(directory), 0); /* the start looks at it */
     int fd = client_connect(serving->port);
     send_head(fd, "/spool", 5000);
     client_send(fd, text_of(5000), 5000);
@@ -554,12 +557,12 @@ static void test_small_chunks_become_large_pieces(void **state) {
 
 int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_ERROR);
-    return RUN_ON_EACH(
-        test_slow_uploads_hold_no_thread, test_what_comes_is_what_is_read,
-        test_live_bodies_leave_a_share_of_the_threads, test_who_waits_too_long_for_a_thread_gets_503,
-        test_a_thread_waits_for_a_live_body_as_long_as_it_wants, test_slow_readers_keep_nobody_waiting,
-        test_a_directory_that_cannot_be_written_is_500, test_the_file_is_in_the_directory_of_the_configuration,
-        test_the_file_is_in_the_directory_of_the_environment, test_a_file_system_without_nameless_files_serves_too,
-        test_a_full_disk_is_507, test_the_space_of_all_files_is_bounded_and_given_back,
-        test_a_client_that_goes_meanwhile, test_a_stop_while_bodies_come, test_small_chunks_become_large_pieces);
+    return RUN_ON_EACH(test_slow_uploads_hold_no_thread, test_what_comes_is_what_is_read,
+                       test_live_bodies_leave_a_share_of_the_threads, test_who_waits_too_long_for_a_thread_gets_503,
+                       test_a_thread_waits_for_a_live_body_as_long_as_it_wants, test_slow_readers_keep_nobody_waiting,
+                       test_a_directory_that_is_removed_is_500, test_the_file_is_in_the_directory_of_the_configuration,
+                       test_the_file_is_in_the_directory_of_the_environment,
+                       test_a_file_system_without_nameless_files_serves_too, test_a_full_disk_is_507,
+                       test_the_space_of_all_files_is_bounded_and_given_back, test_a_client_that_goes_meanwhile,
+                       test_a_stop_while_bodies_come, test_small_chunks_become_large_pieces);
 }
