@@ -62,9 +62,9 @@ UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_send_shared_body(uvhttp_re
                                                                        uvhttp_shared_body_t *body);
 
 /** Sends the bytes [offset, offset + size) of an open regular file; `size` UINT64_MAX means up to its end. The file is
- * sent by sendfile(2). Worker threads read it instead for TLS, or when it is not in the page cache; if none is free in
- * time (config.max_backlog), the response is cut off. The library takes ownership of the descriptor and closes it, also
- * on failure. */
+ * sent by sendfile(2). Worker threads read it instead for TLS, or when it is not in the page cache; it waits for them
+ * however many jobs wait (config.max_backlog does not apply). The library takes ownership of the descriptor and closes
+ * it, also on failure. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_send_fd(uvhttp_response_t *res, int status,
                                                               const char *content_type, int fd, uint64_t offset,
                                                               uint64_t size);

@@ -54,7 +54,8 @@ typedef struct uvhttp_static_options {
     uint32_t ranges_max;        /**< ranges of a request, 1..1000; above, they are ignored; default 16 */
     uint32_t list_entries_max;  /**< names in the page of a directory, 1..100,000; default 1000 */
     uint32_t helper_threads;    /**< maximum of threads that wait for the disk, 1..64; default 4 */
-    uint32_t backlog_max;       /**< lookups that wait for a helper thread, 1..1,000,000; above: 503; default 1024 */
+    uint32_t backlog_max;   /**< lookups that wait for a helper thread, 1..1,000,000; above: 503; default 1024. Reads of
+                               responses that have begun wait in addition */
     bool fallback_for_html; /**< send `fallback` for every missing path, also with an extension, but only to requests
                                whose Accept names text/html, as that of a navigation does; with Vary: Accept */
 } uvhttp_static_options_t;

@@ -87,7 +87,6 @@ static int put_next_part(uvhttp__outgoing_t *outgoing) {
                                           .size = part->size,
                                           .keeper = keeper,
                                           .found_ms = parts->found_ms,
-                                          .busy_code = UVHTTP_E_STATIC_BUSY,
                                           .copied = parts->copied,
                                           .framing = outgoing->framing});
     uvhttp__piece_t piece = memory_piece(part->data, part->size);
@@ -128,7 +127,6 @@ int uvhttp__outgoing_put_body(uvhttp__outgoing_t *outgoing, uvhttp__body_t *reco
                                               .offset = body.offset,
                                               .size = body.size,
                                               .keeper = {close_file, (void *)(intptr_t)body.fd},
-                                              .busy_code = UVHTTP_E_WORK_FULL,
                                               .framing = outgoing->framing});
         default: return put_kept(outgoing, memory_piece(body.data, body.size), memory);
     }

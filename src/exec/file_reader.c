@@ -160,7 +160,6 @@ static void on_post(uvhttp__post_t *post) {
 
 /* Permanently. The waiting keeper is notified by a message, because it may be released at any time. */
 static void fail(uvhttp__file_reader_t *reader, int status) {
-    if (status == UVHTTP_E_WORK_FULL) uvhttp__counters_error(counters_of(reader), reader->file.busy_code);
     reader->status = status;
     if (!reader->awaited || reader->posted) return;
     reader->posted = true;
@@ -178,6 +177,7 @@ static int submit(uvhttp__file_reader_t *reader, void (*run)(uvhttp__job_t *job)
     reader->job_got = 0;
     uvhttp__job_init(&reader->job, run, job_done);
     reader->job.name = "file";
+    reader->job.owed = true; /* the head has left */
     int status = uvhttp__work_submit(reader->port->work, reader->port, &reader->job);
     if (status != UVHTTP_OK) return status;
     reader->reading = true;

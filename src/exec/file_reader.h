@@ -15,7 +15,6 @@ typedef struct uvhttp__file {
     uint64_t offset, size;       /* bytes; size > 0 */
     uvhttp__keeper_t keeper;     /* released once, also when the reader cannot be made */
     _Atomic(uint64_t) *found_ms; /* of a file that is sent whole: as for uvhttp__page_cache_holds; or NULL */
-    int busy_code;               /* the counter for a pool without capacity for a job */
     bool copied;                 /* threads read all of it into memory: sendfile(2) is not wanted */
     uvhttp__framing_t framing;   /* of what is read into memory */
 } uvhttp__file_t;
@@ -28,7 +27,7 @@ uvhttp__file_reader_t *uvhttp__file_reader_new(uvhttp__work_port_t *port, const 
                                                void (*ready)(void *arg), void *arg);
 /* Shows the next bytes. by_sendfile: the caller can send a descriptor; the first peek decides for the whole file.
  * Returns 0, UVHTTP_E_AGAIN (`ready` follows) or, from then on for good, why the rest cannot be had: UVHTTP_E_ABORTED
- * (it cannot be read, or is shorter than it was), UVHTTP_E_WORK_FULL, UVHTTP_E_NOMEM. */
+ * (it cannot be read, or is shorter than it was) or UVHTTP_E_NOMEM. */
 int uvhttp__file_reader_peek(uvhttp__file_reader_t *reader, bool by_sendfile, uvhttp__piece_t *piece);
 /* The first `size` bytes of what the last peek has shown are consumed; the keeper keeps them, also when the reader has
  * been closed. */

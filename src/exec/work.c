@@ -84,8 +84,13 @@ void uvhttp__work_read(uvhttp__work_t *work, uvhttp__work_stats_t *stats, uvhttp
 
 /* --- jobs --- */
 
-/* Reserves places for up to `count` waiting jobs; returns the number reserved. Exact: never more than backlog_max. */
-static uint32_t reserve(uvhttp__work_t *work, uint32_t count) {
+/* Reserves places for up to `count` waiting jobs; returns the number reserved. Exact: never more than backlog_max, but
+ * for jobs that are owed. */
+static uint32_t reserve(uvhttp__work_t *work, uint32_t count, bool owed) {
+    if (owed) {
+        atomic_fetch_add(&work->waiting, count);
+        return count;
+    }
     uint32_t waiting = atomic_load_explicit(&work->waiting, memory_order_relaxed);
     while (waiting < work->options.backlog_max) {
         uint32_t capacity = work->options.backlog_max - waiting;
@@ -114,8 +119,8 @@ static void give_ready(uvhttp__work_t *work, uvhttp__list_t *jobs, uint32_t coun
 }
 
 /* Admits up to `count` jobs, for which there is a thread then. Returns 0 or why none is admitted. */
-static int admit(uvhttp__work_t *work, const uvhttp__work_port_t *port, uint32_t *count) {
-    *count = reserve(work, *count);
+static int admit(uvhttp__work_t *work, const uvhttp__work_port_t *port, uint32_t *count, bool owed) {
+    *count = reserve(work, *count, owed);
     if (*count == 0) return UVHTTP_E_WORK_FULL;
     if (!port) atomic_fetch_add(&work->loose, *count);
     if (atomic_load(&work->count) > 0) return UVHTTP_OK;
@@ -139,7 +144,7 @@ static void count_given(uvhttp__work_port_t *port, uint32_t count) {
     port->pending += count;
 }
 
-int uvhttp__work_submit_all(uvhttp__work_t *work, uvhttp__work_port_t *port, uvhttp__list_t *jobs) {
+static int submit_all(uvhttp__work_t *work, uvhttp__work_port_t *port, uvhttp__list_t *jobs, bool owed) {
     uint64_t now_ns = uvhttp__clock_ns();
     uint32_t left = 0;
     for (uvhttp__list_t *node = jobs->next; node != jobs; node = node->next, left++)
@@ -148,7 +153,7 @@ int uvhttp__work_submit_all(uvhttp__work_t *work, uvhttp__work_port_t *port, uvh
         uvhttp__list_t ready;
         uvhttp__list_init(&ready);
         uint32_t count = left;
-        int status = admit(work, port, &count);
+        int status = admit(work, port, &count, owed);
         if (status != UVHTTP_OK) return status;
         for (uint32_t i = 0; i < count; i++) uvhttp__list_push_back(&ready, uvhttp__list_pop_front(jobs));
         give_ready(work, &ready, count, now_ns);
@@ -156,6 +161,10 @@ int uvhttp__work_submit_all(uvhttp__work_t *work, uvhttp__work_port_t *port, uvh
         left -= count;
     }
     return UVHTTP_OK;
+}
+
+int uvhttp__work_submit_all(uvhttp__work_t *work, uvhttp__work_port_t *port, uvhttp__list_t *jobs) {
+    return submit_all(work, port, jobs, false);
 }
 
 /* One that has to wait for its time needs the keeper, too. Under the lock. */
@@ -194,11 +203,11 @@ int uvhttp__work_submit(uvhttp__work_t *work, uvhttp__work_port_t *port, uvhttp_
         uvhttp__list_t jobs;
         uvhttp__list_init(&jobs);
         uvhttp__list_push_back(&jobs, &job->link);
-        status = uvhttp__work_submit_all(work, port, &jobs);
+        status = submit_all(work, port, &jobs, job->owed);
         if (status != UVHTTP_OK) uvhttp__list_remove(&job->link);
         return status;
     }
-    status = admit(work, port, &count);
+    status = admit(work, port, &count, job->owed);
     if (status != UVHTTP_OK) return status;
     prepare(work, port, job);
     status = give_bound(work, job);

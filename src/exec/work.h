@@ -16,7 +16,7 @@ typedef struct uvhttp__work_options {
     uint32_t threads_soon; /* made as soon as a job finds no thread, 0: as many as there are CPUs; more only when those
                               that are there turn out to be blocked */
     uint32_t threads_max;  /* 1.. */
-    uint32_t backlog_max;  /* jobs that wait, 1.. */
+    uint32_t backlog_max;  /* jobs that wait, 1..; those that are owed may be more */
     uint32_t idle_ms;      /* a thread above threads_min that had nothing to do for so long ends; 0: none does */
     uint32_t warn_ms;      /* a job that runs so long is counted and logged; 0: none is */
     uint32_t shards;       /* queues, 0: as many as there are CPUs; never more than threads_max */
@@ -30,6 +30,8 @@ struct uvhttp__job {
                                                          cancelled it. cancelled: it has not been run (again) */
     const char *name;                                 /* for the log; stays valid until done. NULL: none */
     bool waits;                                       /* for a client, for as long as that takes: it is never slow */
+    bool owed;          /* of what a client was promised: backlog_max does not refuse it. Whoever submits such jobs has
+                           one at a time */
     uint64_t tag;       /* jobs of one tag run one after the other, in the order in which they were ready; 0: none */
     uint64_t delay_ns;  /* it is ready so much later */
     uint64_t period_ns; /* time from ready to ready again, until it is cancelled; 0: once. Never concurrently with
@@ -88,8 +90,9 @@ static inline void uvhttp__work_port_assign(uvhttp__loop_t *loop, uvhttp__work_p
 }
 
 /* Has job->run called by a thread of the pool, then job->done. port: the caller's loop's; NULL, from any thread: none.
- * Returns 0, UVHTTP_E_WORK_FULL (backlog_max jobs wait already), UVHTTP_E_STATE (a job with a time while the pool
- * drains) or UVHTTP_E_NOMEM (also when there is no thread and none can be made); then nothing is called. */
+ * Returns 0, UVHTTP_E_WORK_FULL (backlog_max jobs wait already, and it is not owed), UVHTTP_E_STATE (a job with a time
+ * while the pool drains) or UVHTTP_E_NOMEM (also when there is no thread and none can be made); then nothing is called.
+ */
 UVHTTP_MUST_USE int uvhttp__work_submit(uvhttp__work_t *work, uvhttp__work_port_t *port, uvhttp__job_t *job);
 /* The same for jobs without tag and time, linked by `link`, which costs little more than one: in their order, until one
  * is refused. Jobs that were not accepted stay in the list. */

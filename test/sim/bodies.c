@@ -6,7 +6,9 @@ static void check(const client_t *client, request_t *request, uint64_t at, const
         sim_events_take(client, request, data, size);
         return;
     }
-    size_t wrong = sim_mismatch(data, request->content ? request->content : request->tag, request->from + at, size);
+    uint32_t tag = request->content ? request->content : request->tag;
+    size_t wrong = request->ranges ? sim_ranges_mismatch(request->ranges, at, data, size)
+                                   : sim_mismatch(data, tag, request->from + at, size);
     if (wrong < size)
         sim_fail("client %u: byte %llu of the response to %x is wrong", client->id, (unsigned long long)(at + wrong),
                  request->tag);

@@ -92,13 +92,14 @@ typedef struct op {
     uint32_t ms;         /* of the op, or of the handler */
     uint32_t wait_ms;    /* of the middleware; 0: it does not wait */
     uint32_t from;       /* a file's range begins here */
-    bool head, chunked, close, expect, ranged;
+    bool head, chunked, close, expect;
     bool cut; /* only a part of it is sent */
     bool topic;
     bool stingy; /* the stream of a tunnel gets no credit */
     bool eager;  /* what follows does not wait until the tunnel is open */
     bool prompt; /* the response must not wait for what else the connection does */
     uint8_t raw, file, frames, tunnel;
+    uint8_t ranges;  /* of the file; 0: all of it */
     uint8_t accepts; /* codings: 1: gzip, 2: br, 3: both, and the former rather */
 } op_t;
 
@@ -132,6 +133,7 @@ typedef struct request {
     uint8_t accepts;  /* as in op_t */
     bool is_coded;    /* in one of these, if there is one */
     struct sim_decoder *decoder;
+    struct sim_ranges *ranges; /* NULL: the response has not several */
 } request_t;
 
 static inline bool sim_may_be_refused(const request_t *request, int status) {
@@ -406,6 +408,18 @@ uint64_t sim_body_take(const client_t *client, request_t *request, uint64_t at, 
 void sim_body_ended(const client_t *client, request_t *request, uint64_t at);
 /* There will be no more of it. */
 void sim_body_cut(const client_t *client, const request_t *request, uint64_t at);
+
+/* --- ranges.c --- */
+
+/* Fills in from, size and ranges: which of the op's file, and how many bytes the body of the response has. */
+void sim_ranges_plan(op_t *op, sim_random_t *r);
+/* The value of Range; valid until the next call. */
+const char *sim_ranges_text(const op_t *op);
+/* What the body is; NULL: the response has one range at most, and its bytes. */
+struct sim_ranges *sim_ranges_new(const op_t *op);
+void sim_ranges_free(struct sim_ranges *ranges);
+/* How many bytes are right before the first that is not. `at`: their place in the body. */
+size_t sim_ranges_mismatch(struct sim_ranges *ranges, uint64_t at, const char *data, size_t size);
 
 /* --- coding.c --- */
 

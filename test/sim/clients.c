@@ -13,7 +13,7 @@
 
 static client_t *clients;
 static uint32_t client_count, clients_left; /* left: those that are not done */
-bool sim_failing, sim_ring_has_died;
+bool sim_failing, sim_ring_has_died, sim_ring_has_lost;
 static uint64_t stop_ns; /* when the server is asked to stop; SIM_NEVER: when all clients are done */
 static bool stopped;     /* or it is about to: an operator has asked for it */
 static bool stop_asked;
@@ -68,7 +68,7 @@ void sim_world_new(uint64_t seed, const sim_drop_t *drop, bool memory_fails) {
     if (!clients) abort();
     forget_moments();
     sim_failing = memory_fails;
-    sim_ring_has_died = false;
+    sim_ring_has_died = sim_ring_has_lost = false;
     stopped = stop_asked = false;
     stop_ns = sim_one_in(&random, 3) ? sim_now_ns + sim_below(&random, 4000) * SIM_MS : SIM_NEVER;
     bool herd = sim_one_in(&random, 10); /* all come at once, and with them the stop, if any */

@@ -28,6 +28,8 @@ void sim_http_fill(const request_t *request, char *out, uint32_t offset, uint32_
 void sim_http_free(request_t *request) {
     free(request->form);
     request->form = NULL;
+    sim_ranges_free(request->ranges);
+    request->ranges = NULL;
     sim_coding_free(request);
 }
 
@@ -50,7 +52,7 @@ static size_t put_line(char *out, const op_t *op, uint32_t tag) {
         return (size_t)sprintf(out, "%s /%s/%x/%u/%u HTTP/1.1\r\nHost: sim\r\n", method, sim_route_names[op->route],
                                tag, op->size, op->ms);
     size_t at = (size_t)sprintf(out, "%s /files/f%u?%x HTTP/1.1\r\nHost: sim\r\n", method, op->file, tag);
-    if (op->ranged) at += (size_t)sprintf(out + at, "Range: bytes=%u-%u\r\n", op->from, op->from + op->size - 1);
+    if (op->ranges) at += (size_t)sprintf(out + at, "Range: %s\r\n", sim_ranges_text(op));
     return at;
 }
 
@@ -87,7 +89,7 @@ request_t sim_http_request_of(const op_t *op, uint32_t tag) {
     request_t request = {.tag = file ? SIM_FILE_TAG(op->file) : tag,
                          .size = op->size,
                          .from = file ? op->from : 0,
-                         .status = file && op->ranged ? 206 : 200, /* of the handler */
+                         .status = file && op->ranges ? 206 : 200, /* of the handler */
                          .head = op->head,
                          .refusal = op->route == LIMIT                             ? 429
                                     : op->route == QUOTA                           ? sim_redis_refusal(tag)
@@ -99,12 +101,13 @@ request_t sim_http_request_of(const op_t *op, uint32_t tag) {
                                                                                    : 0,
                          .may_break = op->route == BROKEN,
                          .events = op->route == EVENTS,
-                         .may_be_503 = may_be_late || (malformed && may_wait) ||
+                         .may_be_503 = may_be_late || (file && !sim_look_ups_wait) || (malformed && may_wait) ||
                                        ((op->route == WHANDLE || op->route == WJOBS) && !sim_threads_are_patient) ||
                                        (op->route == QUOTA && sim_redis_may_fail()),
                          .on_disk = on_disk,
                          .spooled = op->route == SPOOL || op->route == FORM ? op->body : 0,
                          .form = sim_is_form(op->route) ? sim_form_new(tag, op->size, op->ms) : NULL,
+                         .ranges = file ? sim_ranges_new(op) : NULL,
                          .prompt = op->prompt,
                          .kind = (uint8_t)(op->route + 1),
                          .untagged = file};

@@ -83,10 +83,7 @@ static size_t put_block(const client_t *client, char *block, const op_t *op, uin
     sim_h2_put_string(&end, path);
     *end++ = 0x41;
     sim_h2_put_string(&end, "sim");
-    if (op->ranged) {
-        snprintf(text, sizeof text, "bytes=%u-%u", op->from, op->from + op->size - 1);
-        sim_h2_put_field(&end, "range", text);
-    }
+    if (op->ranges) sim_h2_put_field(&end, "range", sim_ranges_text(op));
     if (client->transport.proxy) {
         uint32_t ip = client->transport.address;
         snprintf(text, sizeof text, "%u.%u.%u.%u", ip >> 24, ip >> 16 & 255, ip >> 8 & 255, ip & 255);

@@ -24,11 +24,10 @@ static void plan_file(sim_random_t *r, op_t *op, bool slow) {
     uint32_t size = sim_file_sizes[op->file];
     op->from = 0;
     op->size = size;
-    op->ranged = size > 0 && sim_one_in(r, 3);
-    op->head = !op->ranged && sim_one_in(r, 6);
-    if (!op->ranged) return;
-    op->from = sim_below(r, size);
-    op->size = 1 + sim_below(r, size - op->from);
+    if (size > 0 && sim_one_in(r, 3))
+        sim_ranges_plan(op, r);
+    else
+        op->head = sim_one_in(r, 6);
 }
 
 /* One of those that share something with other requests. */
@@ -442,7 +441,10 @@ void sim_op_describe(const op_t *op, char *text, size_t size) {
     const char *method = op->head ? "HEAD" : op->route >= ECHO ? "POST" : "GET";
     if (op->kind == OP_REQUEST && op->route == FILES)
         snprintf(text, size, "%s%s /files/f%u%s, %u bytes from %u", op->cut ? "part of " : "", method, op->file,
-                 op->ranged ? ", a range" : "", op->size, op->from);
+                 op->ranges == 0   ? ""
+                 : op->ranges == 1 ? ", a range"
+                                   : ", ranges",
+                 op->size, op->from);
     else if (op->kind == OP_REQUEST)
         snprintf(text, size, "%s%s /%s: response %u, body %u%s, %u ms%s%s", op->cut ? "part of " : "", method,
                  sim_route_names[op->route], op->size, op->body, op->chunked ? " chunked" : "", op->ms,

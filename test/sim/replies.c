@@ -53,7 +53,6 @@ void sim_reply_of(request_t *request, const op_t *op) {
         request->content = SIM_FILE_TAG(part.file);
         request->size = part.size;
         request->from = part.from;
-        request->may_break = !sim_threads_are_patient; /* no thread reads it in time, and its head was sent */
     }
 }
 

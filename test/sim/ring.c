@@ -52,6 +52,7 @@ struct sim_ring {
     uint32_t refuses_in; /* one in so many calls */
     uint32_t dies_in;    /* so many calls from now on, in runs that may fail; 0: never */
     bool dead;           /* completions were dropped: it is of no use any more, and does nothing */
+    bool lost;           /* one completion found no memory: the server is going to close what operations wait for */
     int event_fd;        /* of a guest: it is signalled for completions, unless they are switched off; -1: none */
 };
 
@@ -93,6 +94,13 @@ static void post(struct sim_ring *ring, const struct io_uring_sqe *sqe, int resu
     signal_event(ring);
     if (!cq_full(ring) && ring->spilled_count == 0) {
         put_completion(ring, &cqe);
+        return;
+    }
+    if (ring->faults && sim_failing && sim_one_in(&ring->random, 50)) { /* no memory to keep it */
+        sim_trace("a completion is lost", sqe->opcode, (uint32_t)result);
+        ring->cq_overflow++;
+        ring->lost = true;
+        sim_ring_has_died = sim_ring_has_lost = true;
         return;
     }
     if (ring->spilled_count == SPILLED_MAX) sim_fail("more than %d completions wait for room", SPILLED_MAX);
@@ -253,7 +261,7 @@ static void complete(struct sim_ring *ring, op_t *op) {
 
 /* Task work of a guest's ring is flagged, and signalled, when it begins to wait. */
 static void look(struct sim_ring *ring) {
-    if (ring->event_fd < 0 || (ring->sq_flags & IORING_SQ_TASKRUN)) return;
+    if (ring->event_fd < 0 || ring->lost || (ring->sq_flags & IORING_SQ_TASKRUN)) return;
     for (uint32_t i = 0; i < ring->op_count; i++) {
         if (!is_ready(&ring->ops[i])) continue;
         ring->sq_flags |= IORING_SQ_TASKRUN;
@@ -292,7 +300,7 @@ static void run_ready(struct sim_ring *ring) {
 
 bool sim_ring_ready(const struct sim_ring *ring) {
     if (ring->cq_head != ring->cq_tail || ring->spilled_count > 0) return true;
-    for (uint32_t i = 0; i < ring->op_count; i++)
+    for (uint32_t i = 0; i < ring->op_count && !ring->lost; i++)
         if (is_ready(&ring->ops[i])) return true;
     return false;
 }
@@ -390,18 +398,20 @@ static bool is_dead(struct sim_ring *ring) {
     return ring->dead = sim_ring_has_died = true;
 }
 
+static int refuse(struct sim_ring *ring, unsigned waiting) {
+    static const int refusals[] = {EAGAIN, EBUSY, ENOMEM, EINTR};
+    int error = refusals[sim_below(&ring->random, 4)];
+    sim_ring_refused_ns = sim_now_ns;
+    sim_trace("refused", (uint64_t)error, waiting);
+    return -error;
+}
+
 /* Returns how many entries were consumed, or a refusal. */
 static int consume(struct sim_ring *ring) {
-    static const int refusals[] = {EAGAIN, EBUSY, ENOMEM, EINTR};
     unsigned tail = ring->uring->sq.sqe_tail, waiting = tail - ring->sq_head, max = waiting;
     ring->uring->sq.sqe_head = ring->sq_tail = tail;
     if (is_dead(ring)) return -EBADR;
-    if (ring->faults && sim_one_in(&ring->random, ring->refuses_in)) {
-        int error = refusals[sim_below(&ring->random, 4)];
-        sim_ring_refused_ns = sim_now_ns;
-        sim_trace("refused", (uint64_t)error, waiting);
-        return -error;
-    }
+    if (ring->faults && sim_one_in(&ring->random, ring->refuses_in)) return refuse(ring, waiting);
     if (ring->faults && sim_one_in(&ring->random, ring->refuses_in)) max = sim_below(&ring->random, waiting);
     if (max < waiting) sim_ring_refused_ns = sim_now_ns; /* the rest */
     for (unsigned i = 0; i < max; i++) {
@@ -486,7 +496,7 @@ int __wrap_io_uring_submit_and_get_events(struct io_uring *uring) {
 
 int __wrap_io_uring_get_events(struct io_uring *uring) {
     struct sim_ring *ring = ring_of(uring);
-    if (ring->faults && sim_one_in(&ring->random, 100)) return -EINTR;
+    if (ring->faults && sim_one_in(&ring->random, ring->refuses_in)) return refuse(ring, 0);
     run_ready(ring);
     return 0;
 }
@@ -517,8 +527,9 @@ int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *uring, 
     ring->refuses_in = sim_one_in(&ring->random, 4) ? 8 : 200;
     bool dies = ring->faults && sim_failing && sim_one_in(&ring->random, 8);
     ring->dies_in = dies ? 1 + sim_log_uniform(&ring->random, 3000) : 0;
-    ring->sq_entries = ring->faults && sim_one_in(&ring->random, 4) ? 8 : entries;
-    ring->cq_entries = ring->faults && sim_one_in(&ring->random, 4) ? 16 : params->cq_entries;
+    ring->sq_entries = ring->faults && sim_one_in(&ring->random, 4) ? 1u << sim_below(&ring->random, 4) : entries;
+    ring->cq_entries =
+        ring->faults && sim_one_in(&ring->random, 2) ? 2u << sim_below(&ring->random, 4) : params->cq_entries;
     ring->sq_mask = ring->sq_entries - 1;
     ring->cq_mask = ring->cq_entries - 1;
     ring->sqes = calloc(ring->sq_entries, sizeof *ring->sqes);

@@ -13,8 +13,8 @@
 
 uvhttp_server_t *sim_server;
 static bool reload_is_due;
-bool sim_places_are_few, sim_wall_jumps, sim_threads_are_patient, sim_tls_listens, sim_proxy_listens, sim_access_logged,
-    sim_half_close;
+bool sim_places_are_few, sim_wall_jumps, sim_threads_are_patient, sim_look_ups_wait, sim_tls_listens, sim_proxy_listens,
+    sim_access_logged, sim_half_close;
 bool sim_access_log_is_file, sim_jobs_are_watched;
 uint32_t sim_popular, sim_spool_max;
 uint32_t sim_crowd, sim_streams_max, sim_places, sim_response_timeout_ms;
@@ -678,8 +678,21 @@ static void add_routes(uvhttp_server_t *server, uint32_t loop_count) {
     sim_channels_add(server);
     sim_jobs_add(server);
     sim_forms_add(server);
-    uvhttp_static(server, "/files", sim_files_root(),
-                  &(uvhttp_static_options_t){.sendfile_min = 5000, .helper_threads = 2, .no_precompressed = true});
+}
+
+/* Little of it is kept where the caches are small, while responses still send it. */
+static void add_files(uvhttp_server_t *server, uint64_t seed) {
+    sim_random_t random = sim_random_of(seed, 0x95);
+    uvhttp_static_options_t options = {.sendfile_min = 5000, .helper_threads = 2, .no_precompressed = true};
+    if (sim_one_in(&random, 3)) options.cache_entries_max = 1 + sim_below(&random, 4);
+    if (sim_one_in(&random, 3)) options.open_files_max = 1 + sim_below(&random, 3);
+    if (sim_one_in(&random, 3)) options.cache_size_max = 1 + sim_log_uniform(&random, 100000);
+    if (sim_one_in(&random, 3)) options.revalidate_ms = 1 + sim_below(&random, 50);
+    sim_look_ups_wait = !sim_one_in(&random, 3);
+    if (!sim_look_ups_wait) options.backlog_max = 1 + sim_below(&random, 3);
+    options.warm_up = sim_one_in(&random, 4);
+    options.no_sendfile = sim_one_in(&random, 4);
+    uvhttp_static(server, "/files", sim_files_root(), &options);
 }
 
 uvhttp_server_t *sim_server_new(uint64_t seed) {
@@ -703,6 +716,7 @@ uvhttp_server_t *sim_server_new(uint64_t seed) {
     (void)sim_coding_add(server);
     uvhttp_use(server, (uvhttp_middleware_t){.run = wait_first, .on_refused = note_refused});
     add_routes(server, (uint32_t)config.io_threads);
+    add_files(server, seed);
     sim_tcp_add(server, &config);
     return server;
 }

@@ -296,6 +296,7 @@ void sim_server_check_origin(struct uvhttp_request *req, uint32_t tag);
 /* Allocations fail on purpose in this run. */
 extern bool sim_failing;
 extern bool sim_ring_has_died; /* in such a run: a loop has failed, and its server with it */
+extern bool sim_ring_has_lost; /* because the kernel had no memory for a completion: nobody knows what it was of */
 extern struct uvhttp_server *sim_server;
 /* Adds the addresses; returns as uvhttp_server_listen. */
 int sim_server_listen(struct uvhttp_server *server);
@@ -310,6 +311,7 @@ extern uint32_t sim_h2_connection_window, sim_h2_stream_window;
 extern uint32_t sim_h2_memory_max;
 void sim_h2_memory_plan(uint64_t seed);
 extern bool sim_wall_jumps;              /* somebody sets the clock while the server runs */
+extern bool sim_look_ups_wait;           /* of files, however many: none is refused */
 extern bool sim_threads_are_patient;     /* a request waits for one as long as it takes */
 extern uint32_t sim_response_timeout_ms; /* of some routes; 0: none */
 extern bool sim_half_close;              /* a client that has ended its half still gets the responses */

@@ -192,7 +192,6 @@ static fixture_t *start(server_t *server) {
                                     .offset = OFFSET,
                                     .size = FILE_SIZE - OFFSET,
                                     .keeper = {count_release, server},
-                                    .busy_code = UVHTTP_E_STATIC_BUSY,
                                     .copied = copied,
                                     .framing = framing};
     frames_shown = 0;
@@ -511,26 +510,26 @@ static void test_a_file_that_cannot_be_read_breaks_the_connection_and_is_logged(
     end(server, fixture);
 }
 
-static void test_a_pool_without_capacity_breaks_the_connection_and_is_counted(void **state) {
+/* The backlog has space for one job. Both responses have begun. */
+static void test_a_full_backlog_breaks_no_connection(void **state) {
     server_t *server = *state;
     fixture_t *fixture = start(server);
     pthread_mutex_lock(&fixture->gate);
     occupy_thread(server, fixture);
-    int waiting = client_connect(server->port), refused = client_connect(server->port);
-    client_send(waiting, "x", 1);
-    client_expect(waiting, "head", 4);
-    server_settle(server);
-    client_send(refused, "x", 1);
-    server_wait(server, EV_CLOSED, 1);
-    assert_int_equal(server_count(server, EV_RELEASED), 1);
-    uvhttp__counter_sums_t sums = {0};
-    uvhttp__counters_read(server->counters, &sums);
-    assert_int_equal(sums.errors[uvhttp__error_index(UVHTTP_E_STATIC_BUSY)], 1);
+    int fds[] = {client_connect(server->port), client_connect(server->port), client_connect(server->port)};
+    for (int i = 0; i < 3; i++) {
+        client_send(fds[i], "x", 1);
+        client_expect(fds[i], "head", 4);
+        server_settle(server);
+    }
+    uvhttp__work_stats_t stats;
+    uvhttp__work_read(fixture->work, &stats, NULL);
+    assert_int_equal(stats.waiting, 3);
+    assert_int_equal(stats.refused, 0);
     pthread_mutex_unlock(&fixture->gate);
-    client_expect(waiting, fixture->data + OFFSET, FILE_SIZE - OFFSET);
-    close(waiting);
-    close(refused);
-    server_wait(server, EV_CLOSED, 2);
+    for (int i = 0; i < 3; i++) client_expect(fds[i], fixture->data + OFFSET, FILE_SIZE - OFFSET);
+    for (int i = 0; i < 3; i++) close(fds[i]);
+    server_wait(server, EV_CLOSED, 3);
     end(server, fixture);
 }
 
@@ -605,7 +604,7 @@ int main(void) {
         ON_OWN_LOOPS(test_a_client_that_leaves_before_the_file_is_read_gives_it_back),
         ON_OWN_LOOPS(test_a_file_that_has_become_shorter_breaks_the_connection),
         ON_OWN_LOOPS(test_a_file_that_cannot_be_read_breaks_the_connection_and_is_logged),
-        ON_OWN_LOOPS(test_a_pool_without_capacity_breaks_the_connection_and_is_counted),
+        ON_OWN_LOOPS(test_a_full_backlog_breaks_no_connection),
         ON_OWN_LOOPS(test_every_allocation_may_fail),
     };
     const struct CMUnitTest of_frames[] = {
