@@ -73,9 +73,20 @@ static void slow_stream_done(uvhttp_response_t *res, int status, void *user) {
     free(stream);
 }
 
+/* The client gets 500. */
+static void slow_leave(slow_stream_t *stream) {
+    uvhttp_deferred_t *deferred = stream->deferred;
+    memory_excuses("a response cannot begin");
+    stream->deferred = NULL;
+    uvhttp_deferred_release(deferred);
+}
+
 static void slow_begin(uvhttp_response_t *res, void *user) {
     if (!res) return; /* and no stream any more */
-    if (uvhttp_response_begin(res, 200, "text/plain", UVHTTP_SIZE_UNKNOWN) == UVHTTP_OK) slow_write(res, user);
+    if (uvhttp_response_begin(res, 200, "text/plain", UVHTTP_SIZE_UNKNOWN) == UVHTTP_OK)
+        slow_write(res, user);
+    else
+        slow_leave(user);
 }
 
 static void slow_stream(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -91,7 +102,7 @@ static void slow_stream(uvhttp_request_t *req, uvhttp_response_t *res, void *use
         return;
     }
     uvhttp_deferred_on_drain(stream->deferred, slow_write, stream);
-    (void)uvhttp_deferred_run(stream->deferred, slow_begin, stream);
+    if (uvhttp_deferred_run(stream->deferred, slow_begin, stream) != UVHTTP_OK) slow_leave(stream);
 }
 
 /* --- upgraded --- */
