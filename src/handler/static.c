@@ -65,10 +65,7 @@ static void count_change(uvhttp__static_cache_t *cache, uint64_t size_before, ui
 
 static void found(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, const uvhttp__static_found_t *what) {
     uint64_t size = cache->size, evictions = cache->evictions, now_ms = cache->port.loop->now_ms;
-    if (what->no_descriptor) {
-        uvhttp__counters_error(cache->counters, UVHTTP_E_NO_DESCRIPTORS);
-        (void)uvhttp__static_cache_drop_descriptor(cache);
-    }
+    if (what->no_descriptor) (void)uvhttp__static_cache_drop_descriptor(cache);
     if (what->status == 500) uvhttp__counters_add(cache->counters, file_read_errors, 1);
     if (is_passing(what->status) && entry->ready) {
         entry->checked_ms = now_ms; /* what was known is better than an error */
@@ -101,7 +98,6 @@ static int start_look_up(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *
     look_up->unix_ms = uvhttp__clock_unix_ms();
     int status = uvhttp__work_submit(cache->site->work, &cache->port, &look_up->job);
     if (status != UVHTTP_OK) {
-        if (status == UVHTTP_E_WORK_FULL) uvhttp__counters_error(cache->counters, UVHTTP_E_STATIC_BUSY);
         uvhttp__free(look_up);
         return status;
     }
@@ -121,7 +117,9 @@ static uvhttp__static_entry_t *obtain(uvhttp__static_cache_t *cache, uvhttp_str_
     if (entry) return entry;
     entry = uvhttp__static_cache_add(cache, path);
     if (!entry) return NULL;
-    if (start_look_up(cache, entry) == UVHTTP_OK) return entry;
+    int status = start_look_up(cache, entry);
+    if (status == UVHTTP_OK) return entry;
+    if (status == UVHTTP_E_WORK_FULL) uvhttp__counters_error(cache->counters, UVHTTP_E_STATIC_BUSY);
     uvhttp__static_cache_remove(cache, entry);
     return NULL;
 }
@@ -289,6 +287,7 @@ static void respond_with_entry(uvhttp__static_cache_t *cache, uvhttp__static_ent
     } else if (may_fall_back(&cache->site->settings.options, entry)) {
         respond_missing(cache, entry, res, deferred);
     } else {
+        if (entry->found.no_descriptor) uvhttp__counters_error(cache->counters, UVHTTP_E_NO_DESCRIPTORS);
         refuse(res, entry->found.status == 301 ? 404 : entry->found.status);
     }
 }

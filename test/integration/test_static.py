@@ -881,6 +881,22 @@ def test_out_of_descriptors_is_503_and_passes(start, root):
         assert response.status == 200
 
 
+def test_each_refusal_for_want_of_a_descriptor_is_counted(start, root):
+    """Of all who wait for the same file."""
+    server = start()
+    connections = [server.connect() for _ in range(10)]
+    assert {connection.get("/plain").status for connection in connections} == {200}
+    before = server.descriptors()
+    resource.prlimit(server.pid(), resource.RLIMIT_NOFILE, (before - 3, 1024))
+    with server.standing_still():  # so that they come together
+        asked = [connection.start("/text.txt") for connection in connections]
+    statuses = [one.response().status for one in asked]
+    resource.prlimit(server.pid(), resource.RLIMIT_NOFILE, (1024, 1024))
+    for connection in connections:
+        connection.close()
+    assert statuses == [503] * 10 and server.counter("rejected_no_descriptors") == 10
+
+
 def test_too_many_look_ups_are_503(start, root):
     server = start("helper_threads=1", "backlog_max=2")
     names = [f"/no{i}" for i in range(3000)]
@@ -901,6 +917,25 @@ def test_too_many_look_ups_are_503(start, root):
     for connection in connections:
         connection.close()
     harness.poll(lambda: get(server, "/text.txt").status == 200)
+
+
+def test_a_file_that_is_not_looked_at_again_is_no_refusal(start, root):
+    """Its request is served with what the cache has, whether there was a thread or not."""
+    names = [f"/file{i}.txt" for i in range(60)]
+    for name in names:
+        write(root / name[1:], name)
+    server = start("helper_threads=1", "backlog_max=1", "revalidate_ms=1")
+    with server.connect() as connection:
+        for name in names:
+            assert connection.get(name).body == name.encode()
+    connections = [server.connect() for _ in names]
+    with server.standing_still():  # so that they come together
+        asked = [connection.start(name) for connection, name in zip(connections, names)]
+    assert [one.response().body for one in asked] == [name.encode() for name in names]
+    for connection in connections:
+        connection.close()
+    counters = server.counters()
+    assert 0 < counters["static_revalidated"] < 60 and counters["rejected_static_busy"] == 0
 
 
 # --- clients that misbehave ---
