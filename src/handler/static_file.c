@@ -17,6 +17,7 @@
 #define SETTLED_NS 2000000000
 /* A precompressed variant may be older than the file by this: archives store times in steps of two seconds. */
 #define OLDER_NS 2000000000
+#define SECONDS_MAX (INT64_MAX / 1000000000 - 3) /* of a date; less than OLDER_NS may be taken away from it */
 #define FIELDS_MAX 1024
 #define READAHEAD_SIZE (4 << 20)
 
@@ -34,8 +35,12 @@ void uvhttp__static_file_release(void *arg) {
     uvhttp__free(file);
 }
 
+/* File systems have dates that 64 bits of nanoseconds do not hold: the years before 1678 and after 2262. */
 static int64_t to_ns(struct timespec time) {
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+    int64_t seconds = time.tv_sec;
+    if (seconds > SECONDS_MAX) seconds = SECONDS_MAX;
+    if (seconds < -SECONDS_MAX) seconds = -SECONDS_MAX;
+    return seconds * 1000000000 + time.tv_nsec;
 }
 
 static uvhttp__static_stamp_t stamp_of(const struct stat *info) {

@@ -288,9 +288,11 @@ def test_a_date_in_the_future_is_replaced_by_that_of_the_response(start, root):
     """RFC 9110 section 8.8.2.1; the date itself is sent as soon as it has passed."""
     server = start("revalidate_ms=4294967295")
     write(root / "ahead.txt", "from tomorrow", age=-86400)
+    write(root / "ahead.bin", noise(100_000))
+    os.utime(root / "ahead.bin", (10**10, 10**10))  # more nanoseconds than 64 bits hold: the year 2286
     soon = write(root / "soon.txt", "from soon", age=-5)
-    for headers, status in [([], 200), ([("Range", "bytes=0-3")], 206)]:
-        response = get(server, "/ahead.txt", headers=headers)
+    for target, headers, status in [("/ahead.bin", [], 200), ("/ahead.txt", [], 200), ("/ahead.txt", [("Range", "bytes=0-3")], 206)]:
+        response = get(server, target, headers=headers)
         assert response.status == status
         sent = email.utils.parsedate_to_datetime(response.header("Date"))
         assert 0 <= (sent - email.utils.parsedate_to_datetime(response.header("Last-Modified"))).total_seconds() <= 2
