@@ -17,7 +17,8 @@ typedef struct uvhttp_static_type {
     const char *type;      /**< "text/markdown; charset=utf-8" */
 } uvhttp_static_type_t;
 
-/** The Cache-Control of paths below the prefix. */
+/** The Cache-Control of paths below the prefix. An index file has its own path ("docs/index.html"), the listing of a
+ * directory that of the directory ("docs/"; "/" for the root). */
 typedef struct uvhttp_static_rule {
     const char *pattern;       /**< "*.css", "fonts*", "*"; '*' matches any characters, including '/' */
     const char *cache_control; /**< "public, max-age=3600"; "" for none */

@@ -59,7 +59,7 @@ static bool same_stamp(const uvhttp__static_stamp_t *a, const uvhttp__static_sta
 /* What is put together before the file's memory is known to be had. */
 typedef struct draft {
     const uvhttp__static_site_t *site;
-    const char *path; /* for type and rules */
+    const char *path; /* for type and rules; of a page that of its directory, with '/' */
     uvhttp__static_stamp_t stamp;
     uvhttp__static_coding_t coding;
     int fd;
@@ -103,6 +103,11 @@ static int write_fields(const draft_t *draft, const char *etag, char *text, uint
     return size;
 }
 
+static const char *type_of(const draft_t *draft) {
+    if (draft->listed) return "text/html; charset=utf-8";
+    return uvhttp__static_type(&draft->site->settings.options, draft->path);
+}
+
 /* Takes over descriptor and content, also when it returns NULL for want of memory. */
 static uvhttp__static_file_t *file_new(const draft_t *draft) {
     char etag[80], fields[FIELDS_MAX];
@@ -127,7 +132,7 @@ static uvhttp__static_file_t *file_new(const draft_t *draft) {
                                     .etag = {file->text, (size_t)etag_size},
                                     .fields = {file->text + etag_size, (size_t)fields_size},
                                     .shared_fields_size = shared,
-                                    .type = uvhttp__static_type(&draft->site->settings.options, draft->path),
+                                    .type = type_of(draft),
                                     .vary = draft->vary,
                                     .ahead = is_ahead(draft),
                                     .settled = draft->settled};
@@ -298,7 +303,8 @@ static bool ends_with(const char *text, const char *end) {
 static void found_list(const uvhttp__static_site_t *site, int fd, const char *path, const char *view,
                        const struct stat *info, int64_t unix_ms, uvhttp__static_found_t *found) {
     struct stat dated = *info;
-    draft_t draft = {.site = site, .path = "index.html", .fd = -1, .unix_ms = unix_ms, .settled = true, .listed = true};
+    draft_t draft = {
+        .site = site, .path = *path ? path : "/", .fd = -1, .unix_ms = unix_ms, .settled = true, .listed = true};
     size_t size;
     found->status = uvhttp__static_list(&site->settings.options, fd, path, view, &dated, &draft.content, &size);
     if (found->status != 200) return;

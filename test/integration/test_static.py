@@ -184,6 +184,17 @@ def test_types_and_rules_of_the_options(start, root):
     assert of("/sub/page.html").header("Content-Type") == "text/html; charset=utf-8"
 
 
+def test_the_page_of_a_directory_has_the_rule_of_its_path(start, root):
+    """Not that of an index file, which it is not: a page that is an hour old does not show what has come since."""
+    write(root / "v1.2" / "deep" / "file", "x")
+    (root / "index.html").unlink()
+    server = start("list_directories=1", "type=html:text/x-own", "rule=*.html:max-age=3600", "rule=bare/*:no-store", "rule=v1.2/*:private", "rule=*/:max-age=7", "rule=*:max-age=8")
+    for target, rule in (("/bare/", "no-store"), ("/bare/?sort=-size", "no-store"), ("/v1.2/", "private"), ("/v1.2/deep/", "private"), ("/", "max-age=7")):
+        response = get(server, target)
+        assert response.status == 200 and response.header("Content-Type") == "text/html; charset=utf-8", target
+        assert response.header("Cache-Control") == rule, target
+
+
 def test_single_page_applications_fall_back(start):
     server = start("fallback=index.html")
     for _ in range(2):
