@@ -24,8 +24,9 @@
 bool uvhttp__static_path_valid(uvhttp_str_t path, bool dot_files);
 
 /* Opens what is at `path` (terminated; "" is the root itself) below the directory `root`, for reading and without
- * waiting for a writer of a FIFO. Nothing outside the root is ever opened. walk: name by name, for kernels without
- * openat2; then every symlink is refused. Returns a descriptor or -errno. Blocks. */
+ * waiting for a writer of a FIFO; a directory that may not be read with O_PATH, because its index may. Nothing outside
+ * the root is ever opened. walk: name by name, for kernels without openat2; then every symlink is refused. Returns a
+ * descriptor or -errno. Blocks. */
 int uvhttp__static_open(int root, const char *path, bool no_symlinks, bool walk);
 
 /* Whether this kernel has openat2 and lets us use it. */

@@ -338,6 +338,12 @@ static void found_file(draft_t *draft, struct stat *info, const uvhttp__static_f
     }
 }
 
+/* Whether a directory was opened for more than the index in it (static_path.c). */
+static bool may_be_read(int fd) {
+    int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && !(flags & O_PATH);
+}
+
 /* A directory asked for with its '/'; the descriptor is taken over. */
 static void found_directory(draft_t *draft, const char *view, struct stat *info, const uvhttp__static_found_t *known,
                             uvhttp__static_found_t *found) {
@@ -363,10 +369,12 @@ static void found_directory(draft_t *draft, const char *view, struct stat *info,
         return;
     }
     /* The page is made anew each time: it says of files what does not show in the times of the directory. */
-    if (site->settings.options.list_directories)
+    if (site->settings.options.list_directories && may_be_read(directory_fd)) {
         found_list(site, directory_fd, directory, view, info, draft->unix_ms, found);
-    else
-        close(directory_fd);
+        return;
+    }
+    if (site->settings.options.list_directories) found->status = 403;
+    close(directory_fd);
 }
 
 void uvhttp__static_look_up(const uvhttp__static_site_t *site, const char *path, const char *view,

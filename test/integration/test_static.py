@@ -2,6 +2,7 @@
 import base64
 import collections
 import concurrent.futures
+import ctypes
 import email.utils
 import gzip
 import hashlib
@@ -284,12 +285,36 @@ def test_dot_files_are_an_option(start):
     assert get(server, "/%2e%2e/secret.txt").status == 400
 
 
-def test_what_may_not_be_read_is_forbidden(start, root):
+def as_everybody():
+    """Root reads and searches what it likes; without these two capabilities it does not (capabilities(7))."""
+    PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 24, 1, 2
     if os.geteuid() == 0:
-        pytest.skip("root may read everything")
+        for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
+            assert ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0
+
+
+def test_what_may_not_be_read_is_forbidden(start, root):
     (root / "locked.txt").write_text("x")
     (root / "locked.txt").chmod(0)
-    assert get(start(), "/locked.txt").status == 403
+    assert get(start(preexec_fn=as_everybody), "/locked.txt").status == 403
+
+
+def test_the_index_of_a_directory_that_cannot_be_read_is_sent(start, root):
+    """It may be searched, as a directory whose files nobody is to list often is (chmod 711)."""
+    closed = {root / "sub": 0o311, root / "bare": 0o311, root / "locked": 0}
+    (root / "locked").mkdir()
+    try:
+        for directory, mode in closed.items():
+            directory.chmod(mode)
+        server = start("list_directories=1", preexec_fn=as_everybody)
+        for _ in range(2):
+            assert get(server, "/sub/").body == b"sub home" and get(server, "/sub/page.html").body == b"page"
+            assert get(server, "/sub").header("Location") == "/sub/"
+            assert get(server, "/bare/one.txt").body == b"1" and get(server, "/bare/").status == 403
+            assert get(server, "/locked/").status == 403 and get(server, "/locked/file").status == 403
+    finally:
+        for directory in closed:
+            directory.chmod(0o755)
 
 
 # --- conditions ---
