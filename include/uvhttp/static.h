@@ -36,7 +36,7 @@ typedef struct uvhttp_static_options {
         *rules;            /**< the first match applies; terminated by {NULL, NULL}. Default: no Cache-Control */
     const char *fallback;  /**< path below the root of a file that is sent, with 200, for missing paths without an
                               extension (single-page applications); default none */
-    bool immutable_hashed; /**< send "public, max-age=31536000, immutable" for names with 8 or more hex digits before
+    bool immutable_hashed; /**< send "max-age=31536000, immutable" for names with 8 or more hex digits before
                               the extension ("app.3f2a9c81.js"); applied before the rules */
     bool list_directories; /**< send an HTML page for directories without an index file */
     bool dot_files;        /**< serve names that start with a dot; default 404 */
