@@ -352,6 +352,26 @@ static void test_wrong_options_are_refused(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) assert_null(uvhttp_compression(&wrong[i]).run);
 }
 
+static char logged[512];
+
+static void take_log(uvhttp_log_level_t level, const char *message, size_t size, void *user) {
+    (void)level, (void)size, (void)user;
+    snprintf(logged, sizeof logged, "%s", message);
+}
+
+/* No advice that leads to the next refusal: the default of size_min is more than this, too. */
+static void test_a_maximum_below_the_minimum_is_refused_with_both(void **state) {
+    (void)state;
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_ERROR);
+    uvhttp_log_set_callback(take_log, NULL);
+    assert_null(uvhttp_compression(&(uvhttp_compression_options_t){.size_max = 500}).run);
+    assert_string_equal(logged, "middleware: compression: size_min is 1024, more than size_max, which is 500");
+    assert_null(uvhttp_compression(&(uvhttp_compression_options_t){.size_min = 501, .size_max = 500}).run);
+    assert_string_equal(logged, "middleware: compression: size_min is 501, more than size_max, which is 500");
+    uvhttp_log_set_callback(NULL, NULL);
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
+}
+
 static void attempt(void *user) {
     const char *accept = user;
     const char *const types[] = {"text/plain", NULL};
@@ -396,5 +416,5 @@ int main(void) {
         test_a_206_varies_as_the_response_that_it_is_a_part_of, test_a_compressed_response_offers_no_ranges,
         test_lists_in_several_fields_are_read_to_their_end, test_a_304_varies_as_the_response_that_it_stands_for,
         test_a_304_has_the_validator_that_the_client_has, test_wrong_options_are_refused,
-        test_every_allocation_may_fail);
+        test_a_maximum_below_the_minimum_is_refused_with_both, test_every_allocation_may_fail);
 }
