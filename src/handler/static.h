@@ -220,7 +220,7 @@ uvhttp__static_entry_t *uvhttp__static_cache_find(uvhttp__static_cache_t *cache,
 /* Adds one that is not there, not ready. NULL if out of memory. */
 uvhttp__static_entry_t *uvhttp__static_cache_add(uvhttp__static_cache_t *cache, uvhttp_str_t path);
 /* Stores the result of a lookup in an entry (takes ownership of references), and evicts others if necessary; the entry
- * may leave the table. */
+ * may leave the table, and does so at once if it alone is beyond a limit. */
 void uvhttp__static_cache_put(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry,
                               const uvhttp__static_found_t *found, uint64_t now_ms);
 void uvhttp__static_cache_remove(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry);

@@ -676,6 +676,20 @@ def test_a_directory_page_shows_what_has_become_of_a_file(start, root):
     assert get(server, "/bare/", headers=[("If-Modified-Since", first.header("Last-Modified"))]).status == 200
 
 
+def test_a_page_that_is_larger_than_the_cache_evicts_nothing(start, root):
+    for i in range(300):
+        write(root / "many" / f"file{i}", "x")
+    server = start("list_directories=1", "config.io_threads=1", "cache_size_max=40000", "revalidate_ms=100000")
+    get(server, "/bare/one.txt")
+    before = server.counters()
+    for _ in range(3):
+        shown = get(server, "/many/")
+        assert len(shown.body) > 40000 and shown.status == 200
+    get(server, "/bare/one.txt")
+    after = server.counters()
+    assert after["static_hits"] - before["static_hits"] == 1 and after["static_evictions"] == 0
+
+
 def test_a_filtered_page_evicts_nothing_from_a_full_cache(start, root):
     for i in range(4):
         write(root / f"kept{i}.txt", noise(1000, seed=i))
