@@ -47,9 +47,9 @@ typedef struct uvhttp_static_options {
     uint32_t sendfile_min; /**< bytes, 1..64 MiB; default 65536. Files of this size or more are sent by sendfile(2),
                               smaller ones from memory */
     uint32_t cache_entries_max; /**< cached paths, 1..10,000,000; default 4096 */
-    uint32_t cache_missing_max; /**< maximum of negative cache entries, 1..; default 512 */
+    uint32_t cache_missing_max; /**< maximum of negative cache entries, 1..10,000,000; default 512 */
     uint32_t open_files_max;    /**< open descriptors, 1..1,000,000; default 256 */
-    uint64_t cache_size_max;    /**< bytes of cached files, 1..; default 64 MiB */
+    uint64_t cache_size_max;    /**< bytes of cached files, 1..2^50; default 64 MiB */
     uint32_t revalidate_ms;     /**< ms for which a cached file is not checked again, 1..86,400,000 or UVHTTP_NEVER;
                                    default 1000 */
     uint32_t ranges_max;        /**< ranges of a request, 1..1000; above, they are ignored; default 16 */
