@@ -51,7 +51,7 @@ typedef struct uvhttp_static_options {
     uint32_t open_files_max;    /**< open descriptors, 1..1,000,000; default 256 */
     uint64_t cache_size_max;    /**< bytes of cached files, 1..2^50; default 64 MiB */
     uint32_t revalidate_ms;     /**< ms for which a cached file is not checked again, 1..86,400,000 or UVHTTP_NEVER;
-                                   default 1000 */
+                                   default 1000. After twice as long it is checked before it is sent */
     uint32_t ranges_max;        /**< ranges of a request, 1..1000; above, they are ignored; default 16 */
     uint32_t list_entries_max;  /**< names in the page of a directory, 1..100,000; default 1000 */
     uint32_t helper_threads;    /**< maximum of threads that wait for the disk, 1..64; default 4 */

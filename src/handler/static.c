@@ -124,12 +124,19 @@ static uvhttp__static_entry_t *obtain(uvhttp__static_cache_t *cache, uvhttp_str_
     return NULL;
 }
 
-/* The old entry serves until the new one exists. If the lookup cannot be started now, the next request will try. */
-static void revalidate(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry) {
+/* The old entry serves until the new one exists, so that nobody waits for a file that is asked for all the time. If
+ * the lookup cannot be started now, the next request will try. Returns whether to wait for it: who is the first after a
+ * while could get what was replaced long ago. A lookup that takes long is not waited for by more and more. */
+static bool revalidate(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry) {
     uint32_t interval = cache->site->settings.options.revalidate_ms;
-    if (entry->busy || interval == UVHTTP_NEVER) return;
-    if (cache->port.loop->now_ms - entry->checked_ms < interval) return;
-    if (start_look_up(cache, entry) == UVHTTP_OK) uvhttp__counters_add(cache->counters, static_revalidated, 1);
+    uint64_t now_ms = cache->port.loop->now_ms, age_ms = now_ms - entry->checked_ms;
+    if (interval == UVHTTP_NEVER || age_ms < interval) return false;
+    if (!entry->busy) {
+        if (start_look_up(cache, entry) != UVHTTP_OK) return false;
+        uvhttp__counters_add(cache->counters, static_revalidated, 1);
+        entry->asked_ms = now_ms;
+    }
+    return age_ms >= 2 * (uint64_t)interval && now_ms - entry->asked_ms < interval;
 }
 
 /* --- responding --- */
@@ -253,12 +260,10 @@ static void respond_with_entry(uvhttp__static_cache_t *cache, uvhttp__static_ent
  * caller keeps it. */
 static void serve_entry(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
                         uvhttp_deferred_t *deferred) {
-    if (!entry->ready) {
+    if (!entry->ready || revalidate(cache, entry))
         await_look_up(cache, entry, res, deferred);
-        return;
-    }
-    revalidate(cache, entry);
-    respond_with_entry(cache, entry, res, deferred);
+    else
+        respond_with_entry(cache, entry, res, deferred);
 }
 
 /* With the page, or 404; both depend on what the client accepts if that decides. */
@@ -312,7 +317,7 @@ static void seed(uvhttp__static_cache_t *cache) {
         if (!entry) return;
         for (int i = 0; i < UVHTTP__STATIC_CODINGS; i++)
             if (warm->found.files[i]) uvhttp__ref_acquire(&warm->found.files[i]->ref);
-        uvhttp__static_cache_put(cache, entry, &warm->found, cache->port.loop->now_ms);
+        uvhttp__static_cache_put(cache, entry, &warm->found, cache->site->warmed_ms);
     }
     count_change(cache, size, evictions);
 }

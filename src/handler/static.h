@@ -186,6 +186,7 @@ typedef struct uvhttp__static_entry {
     uint64_t size; /* content that is accounted for */
     uint32_t descriptors;
     uint64_t checked_ms; /* loop time */
+    uint64_t asked_ms;   /* busy again: since when */
     uvhttp__static_waiter_t *waiters, **waiters_last;
     uint32_t path_size;
     char path[]; /* terminated */
@@ -249,6 +250,7 @@ typedef struct uvhttp__static_site {
     uvhttp__static_memory_t *memory;
     uvhttp__work_t *work;
     uvhttp__static_warm_t *warm; /* loaded in advance, for every cache */
+    uint64_t warmed_ms;          /* loop time: when that was */
     uint32_t cache_count;
     uvhttp__static_cache_t *caches; /* one a loop */
 } uvhttp__static_site_t;

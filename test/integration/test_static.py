@@ -798,6 +798,27 @@ def test_a_changed_file_is_seen_with_a_new_etag(start, root):
         harness.poll(lambda: get(server, "/" + name).status == 200)
 
 
+@pytest.mark.parametrize("options", [(), ("warm_up=1",)], ids=["asked", "warm"])
+def test_who_comes_first_after_a_while_does_not_get_the_old_file(start, root, options):
+    """A cache in front of the server may be the only client, and keep what it gets for a day."""
+    server = start("revalidate_ms=50", "list_directories=1", *options)
+    targets = {"/text.txt": root / "text.txt", "/large.bin": root / "large.bin", "/sub/": root / "sub" / "index.html"}
+    for target, path in targets.items():
+        if not options:
+            assert get(server, target).status == 200 and "new.txt" not in get(server, "/bare/").text
+        for new in (b"new" + path.read_bytes()[3:], path.read_bytes()):
+            os.replace(write(root / "next", new, age=30), path)
+            time.sleep(0.15)
+            assert get(server, target).body == new, target
+    write(root / "bare" / "new.txt", "x")
+    (root / "text.txt").unlink()
+    time.sleep(0.15)
+    assert get(server, "/text.txt").status == 404 and "new.txt" in get(server, "/bare/").text
+    write(root / "text.txt", "again")
+    time.sleep(0.15)
+    assert get(server, "/text.txt").body == b"again"
+
+
 def test_never_looked_at_again_if_so_wanted(start, root):
     server = start("revalidate_ms=4294967295")
     before = get(server, "/text.txt").body
