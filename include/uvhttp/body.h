@@ -68,9 +68,9 @@ uvhttp_request_on_multipart_sized(uvhttp_request_t *req, const uvhttp_form_limit
  * client receives unless on_end responds. A pause takes effect after the current bytes, at most
  * config.read_buffer_size: their events are still delivered. The parser takes 4.4 KiB of the request's memory.
  *
- * Returns 0, a code of uvhttp_request_on_body, UVHTTP_E_FORM_TYPE (415: no Content-Type, several, or another type),
- * UVHTTP_E_MULTIPART_BOUNDARY (400), UVHTTP_E_INVALID (limits) or UVHTTP_E_NOMEM. On failure the handler must respond.
- */
+ * Returns 0, a code of uvhttp_request_on_body, UVHTTP_E_FORM_TYPE (415: no Content-Type, several, or another type; a
+ * Content-Encoding), UVHTTP_E_MULTIPART_BOUNDARY (400), UVHTTP_E_INVALID (limits) or UVHTTP_E_NOMEM. On failure the
+ * handler must respond. */
 static inline UVHTTP_MUST_USE int uvhttp_request_on_multipart(uvhttp_request_t *req, const uvhttp_form_limits_t *limits,
                                                               uvhttp_multipart_cb on_event, uvhttp_body_end_cb on_end,
                                                               void *user) {

@@ -29,13 +29,13 @@ uvhttp_compression_sized(const uvhttp_compression_options_t *options, size_t opt
  * (RFC 9110 section 12.5.3); brotli without a preference, none if "identity" is preferred. It runs on the loop's thread
  * and takes about 20 ms per MiB.
  *
- * Not compressed are files, responses with Content-Encoding or `Cache-Control: no-transform`, 206, responses without a
- * body, other types and sizes, and bodies that would not become smaller. Streamed responses (uvhttp_response_begin) are
- * compressed incrementally: the client can decode each uvhttp_response_write when it arrives. A known size is not sent,
- * and only has to reach size_min. `Vary: Accept-Encoding` is added to every response that could have been compressed,
- * and to a 304 or 206 for such a response (RFC 9110 sections 15.4.5 and 15.3.7). A strong ETag becomes weak, and
- * Accept-Ranges is removed, because ranges are of the plain bytes. Do not compress responses that contain both a secret
- * and text chosen by the client (BREACH): leave those routes out.
+ * Not compressed are files, responses with Content-Encoding, a digest or `Cache-Control: no-transform`, 206, responses
+ * without a body, other types and sizes, and bodies that would not become smaller. Streamed responses
+ * (uvhttp_response_begin) are compressed incrementally: the client can decode each uvhttp_response_write when it
+ * arrives. A known size is not sent, and only has to reach size_min. `Vary: Accept-Encoding` is added to every response
+ * that could have been compressed, and to a 304 or 206 for such a response (RFC 9110 sections 15.4.5 and 15.3.7). A
+ * strong ETag becomes weak, and Accept-Ranges is removed, because ranges are of the plain bytes. Do not compress
+ * responses that contain both a secret and text chosen by the client (BREACH): leave those routes out.
  *
  * `options` NULL means defaults; they are copied. On failure (an option out of range, which is logged, no memory, no
  * coding enabled, or a build with BUILD_WITH_COMPRESSION=OFF) `run` is NULL, and registration fails with

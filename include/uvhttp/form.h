@@ -50,7 +50,8 @@ UVHTTP_EXPORT UVHTTP_OWNER_THREAD UVHTTP_MUST_USE int uvhttp_request_form_sized(
  * multipart part with a file name is a file. Any other part is a field, with its bytes as sent.
  *
  * Returns 0, or a code with *form NULL. uvhttp_error_http_status returns the status for each code:
- * - 415: UVHTTP_E_FORM_TYPE (no Content-Type, several, or another type), UVHTTP_E_MULTIPART_ENCODING (base64 ...);
+ * - 415: UVHTTP_E_FORM_TYPE (no Content-Type, several, or another type; a Content-Encoding),
+ * UVHTTP_E_MULTIPART_ENCODING (base64 ...);
  * - 400: UVHTTP_E_FORM_ENCODING (a malformed escape, or NUL in a name), UVHTTP_E_MULTIPART_BOUNDARY,
  * UVHTTP_E_MULTIPART_FRAMING, UVHTTP_E_MULTIPART_HEADER, UVHTTP_E_MULTIPART_DISPOSITION, UVHTTP_E_MULTIPART_INCOMPLETE;
  * - 413: UVHTTP_E_FORM_TOO_MANY_FIELDS, UVHTTP_E_FORM_TOO_LARGE (config.request_memory_max),

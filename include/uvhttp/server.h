@@ -144,8 +144,9 @@ typedef struct uvhttp_server_config {
                                  Retry-After. 0 (default): half of worker_threads, at least one */
     uint32_t spool_memory;    /**< bytes of a spooled body (route.h, stream_body) that stay in memory, 4096..64 MiB;
                                  default 65536. The rest goes to a temporary file in spool_directory */
-    uint64_t spool_size_max;  /**< bytes of all temporary files together; default 16 GiB. A body that announces more:
-                                 413. A body that finds too little space: 503 with Retry-After */
+    uint64_t spool_size_max;  /**< bytes of all temporary files together; default 16 GiB; 0: only what fits into
+                                 spool_memory is accepted. A body that needs a file and announces more: 413. A body that
+                                 finds too little space: 503 with Retry-After */
     uint32_t proxy_fields;    /**< what to accept from trusted proxies (proxy.h): UVHTTP_PROXY_FOR, _PROTO and _HOST,
                                  combined; as text "for,proto,host". Used when the options of uvhttp_server_trust_proxies
                                  name no fields; default UVHTTP_PROXY_FOR */

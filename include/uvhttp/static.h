@@ -17,7 +17,8 @@ typedef struct uvhttp_static_type {
     const char *type;      /**< "text/markdown; charset=utf-8" */
 } uvhttp_static_type_t;
 
-/** The Cache-Control of paths below the prefix. */
+/** The Cache-Control of paths below the prefix. An index file has its own path ("docs/index.html"), the listing of a
+ * directory that of the directory ("docs/"; "/" for the root). */
 typedef struct uvhttp_static_rule {
     const char *pattern;       /**< "*.css", "fonts*", "*"; '*' matches any characters, including '/' */
     const char *cache_control; /**< "public, max-age=3600"; "" for none */
@@ -35,7 +36,7 @@ typedef struct uvhttp_static_options {
         *rules;            /**< the first match applies; terminated by {NULL, NULL}. Default: no Cache-Control */
     const char *fallback;  /**< path below the root of a file that is sent, with 200, for missing paths without an
                               extension (single-page applications); default none */
-    bool immutable_hashed; /**< send "public, max-age=31536000, immutable" for names with 8 or more hex digits before
+    bool immutable_hashed; /**< send "max-age=31536000, immutable" for names with 8 or more hex digits before
                               the extension ("app.3f2a9c81.js"); applied before the rules */
     bool list_directories; /**< send an HTML page for directories without an index file */
     bool dot_files;        /**< serve names that start with a dot; default 404 */
@@ -46,11 +47,11 @@ typedef struct uvhttp_static_options {
     uint32_t sendfile_min; /**< bytes, 1..64 MiB; default 65536. Files of this size or more are sent by sendfile(2),
                               smaller ones from memory */
     uint32_t cache_entries_max; /**< cached paths, 1..10,000,000; default 4096 */
-    uint32_t cache_missing_max; /**< maximum of negative cache entries, 1..; default 512 */
+    uint32_t cache_missing_max; /**< maximum of negative cache entries, 1..10,000,000; default 512 */
     uint32_t open_files_max;    /**< open descriptors, 1..1,000,000; default 256 */
-    uint64_t cache_size_max;    /**< bytes of cached files, 1..; default 64 MiB */
+    uint64_t cache_size_max;    /**< bytes of cached files, 1..2^50; default 64 MiB */
     uint32_t revalidate_ms;     /**< ms for which a cached file is not checked again, 1..86,400,000 or UVHTTP_NEVER;
-                                   default 1000 */
+                                   default 1000. After twice as long it is checked before it is sent */
     uint32_t ranges_max;        /**< ranges of a request, 1..1000; above, they are ignored; default 16 */
     uint32_t list_entries_max;  /**< names in the page of a directory, 1..100,000; default 1000 */
     uint32_t helper_threads;    /**< maximum of threads that wait for the disk, 1..64; default 4 */

@@ -270,9 +270,14 @@ static void on_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, vo
         spool->ready(spool->exchange);
 }
 
+/* Whether the client announces more than a file may have. What fits into memory needs none. */
+static bool is_too_large(const uvhttp_server_config_t *config, uint64_t announced) {
+    return announced >= config->spool_memory && announced > config->spool_size_max;
+}
+
 int uvhttp__spool_start(uvhttp__exchange_t *exchange, void (*ready)(uvhttp__exchange_t *exchange)) {
     uvhttp__service_t *service = exchange->loop->service;
-    if (exchange->request.head.content_length > service->config.spool_size_max) return UVHTTP_E_HTTP_BODY_TOO_LARGE;
+    if (is_too_large(&service->config, exchange->request.head.content_length)) return UVHTTP_E_HTTP_BODY_TOO_LARGE;
     uvhttp__spool_t *spool = uvhttp__calloc(1, sizeof *spool);
     if (!spool) return UVHTTP_E_NOMEM;
     spool->exchange = exchange;

@@ -65,10 +65,7 @@ static void count_change(uvhttp__static_cache_t *cache, uint64_t size_before, ui
 
 static void found(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, const uvhttp__static_found_t *what) {
     uint64_t size = cache->size, evictions = cache->evictions, now_ms = cache->port.loop->now_ms;
-    if (what->no_descriptor) {
-        uvhttp__counters_error(cache->counters, UVHTTP_E_NO_DESCRIPTORS);
-        (void)uvhttp__static_cache_drop_descriptor(cache);
-    }
+    if (what->no_descriptor) (void)uvhttp__static_cache_drop_descriptor(cache);
     if (what->status == 500) uvhttp__counters_add(cache->counters, file_read_errors, 1);
     if (is_passing(what->status) && entry->ready) {
         entry->checked_ms = now_ms; /* what was known is better than an error */
@@ -101,7 +98,6 @@ static int start_look_up(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *
     look_up->unix_ms = uvhttp__clock_unix_ms();
     int status = uvhttp__work_submit(cache->site->work, &cache->port, &look_up->job);
     if (status != UVHTTP_OK) {
-        if (status == UVHTTP_E_WORK_FULL) uvhttp__counters_error(cache->counters, UVHTTP_E_STATIC_BUSY);
         uvhttp__free(look_up);
         return status;
     }
@@ -121,17 +117,26 @@ static uvhttp__static_entry_t *obtain(uvhttp__static_cache_t *cache, uvhttp_str_
     if (entry) return entry;
     entry = uvhttp__static_cache_add(cache, path);
     if (!entry) return NULL;
-    if (start_look_up(cache, entry) == UVHTTP_OK) return entry;
+    int status = start_look_up(cache, entry);
+    if (status == UVHTTP_OK) return entry;
+    if (status == UVHTTP_E_WORK_FULL) uvhttp__counters_error(cache->counters, UVHTTP_E_STATIC_BUSY);
     uvhttp__static_cache_remove(cache, entry);
     return NULL;
 }
 
-/* The old entry serves until the new one exists. If the lookup cannot be started now, the next request will try. */
-static void revalidate(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry) {
+/* The old entry serves until the new one exists, so that nobody waits for a file that is asked for all the time. If
+ * the lookup cannot be started now, the next request will try. Returns whether to wait for it: who is the first after a
+ * while could get what was replaced long ago. A lookup that takes long is not waited for by more and more. */
+static bool revalidate(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry) {
     uint32_t interval = cache->site->settings.options.revalidate_ms;
-    if (entry->busy || interval == UVHTTP_NEVER) return;
-    if (cache->port.loop->now_ms - entry->checked_ms < interval) return;
-    if (start_look_up(cache, entry) == UVHTTP_OK) uvhttp__counters_add(cache->counters, static_revalidated, 1);
+    uint64_t now_ms = cache->port.loop->now_ms, age_ms = now_ms - entry->checked_ms;
+    if (interval == UVHTTP_NEVER || age_ms < interval) return false;
+    if (!entry->busy) {
+        if (start_look_up(cache, entry) != UVHTTP_OK) return false;
+        uvhttp__counters_add(cache->counters, static_revalidated, 1);
+        entry->asked_ms = now_ms;
+    }
+    return age_ms >= 2 * (uint64_t)interval && now_ms - entry->asked_ms < interval;
 }
 
 /* --- responding --- */
@@ -255,12 +260,10 @@ static void respond_with_entry(uvhttp__static_cache_t *cache, uvhttp__static_ent
  * caller keeps it. */
 static void serve_entry(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
                         uvhttp_deferred_t *deferred) {
-    if (!entry->ready) {
+    if (!entry->ready || revalidate(cache, entry))
         await_look_up(cache, entry, res, deferred);
-        return;
-    }
-    revalidate(cache, entry);
-    respond_with_entry(cache, entry, res, deferred);
+    else
+        respond_with_entry(cache, entry, res, deferred);
 }
 
 /* With the page, or 404; both depend on what the client accepts if that decides. */
@@ -289,6 +292,7 @@ static void respond_with_entry(uvhttp__static_cache_t *cache, uvhttp__static_ent
     } else if (may_fall_back(&cache->site->settings.options, entry)) {
         respond_missing(cache, entry, res, deferred);
     } else {
+        if (entry->found.no_descriptor) uvhttp__counters_error(cache->counters, UVHTTP_E_NO_DESCRIPTORS);
         refuse(res, entry->found.status == 301 ? 404 : entry->found.status);
     }
 }
@@ -313,7 +317,7 @@ static void seed(uvhttp__static_cache_t *cache) {
         if (!entry) return;
         for (int i = 0; i < UVHTTP__STATIC_CODINGS; i++)
             if (warm->found.files[i]) uvhttp__ref_acquire(&warm->found.files[i]->ref);
-        uvhttp__static_cache_put(cache, entry, &warm->found, cache->port.loop->now_ms);
+        uvhttp__static_cache_put(cache, entry, &warm->found, cache->site->warmed_ms);
     }
     count_change(cache, size, evictions);
 }

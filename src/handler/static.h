@@ -24,8 +24,9 @@
 bool uvhttp__static_path_valid(uvhttp_str_t path, bool dot_files);
 
 /* Opens what is at `path` (terminated; "" is the root itself) below the directory `root`, for reading and without
- * waiting for a writer of a FIFO. Nothing outside the root is ever opened. walk: name by name, for kernels without
- * openat2; then every symlink is refused. Returns a descriptor or -errno. Blocks. */
+ * waiting for a writer of a FIFO; a directory that may not be read with O_PATH, because its index may. Nothing outside
+ * the root is ever opened. walk: name by name, for kernels without openat2; then every symlink is refused. Returns a
+ * descriptor or -errno. Blocks. */
 int uvhttp__static_open(int root, const char *path, bool no_symlinks, bool walk);
 
 /* Whether this kernel has openat2 and lets us use it. */
@@ -185,6 +186,7 @@ typedef struct uvhttp__static_entry {
     uint64_t size; /* content that is accounted for */
     uint32_t descriptors;
     uint64_t checked_ms; /* loop time */
+    uint64_t asked_ms;   /* busy again: since when */
     uvhttp__static_waiter_t *waiters, **waiters_last;
     uint32_t path_size;
     char path[]; /* terminated */
@@ -219,7 +221,7 @@ uvhttp__static_entry_t *uvhttp__static_cache_find(uvhttp__static_cache_t *cache,
 /* Adds one that is not there, not ready. NULL if out of memory. */
 uvhttp__static_entry_t *uvhttp__static_cache_add(uvhttp__static_cache_t *cache, uvhttp_str_t path);
 /* Stores the result of a lookup in an entry (takes ownership of references), and evicts others if necessary; the entry
- * may leave the table. */
+ * may leave the table, and does so at once if it alone is beyond a limit. */
 void uvhttp__static_cache_put(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry,
                               const uvhttp__static_found_t *found, uint64_t now_ms);
 void uvhttp__static_cache_remove(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry);
@@ -248,6 +250,7 @@ typedef struct uvhttp__static_site {
     uvhttp__static_memory_t *memory;
     uvhttp__work_t *work;
     uvhttp__static_warm_t *warm; /* loaded in advance, for every cache */
+    uint64_t warmed_ms;          /* loop time: when that was */
     uint32_t cache_count;
     uvhttp__static_cache_t *caches; /* one a loop */
 } uvhttp__static_site_t;

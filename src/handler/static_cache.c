@@ -123,6 +123,11 @@ static void keep_limits(uvhttp__static_cache_t *cache) {
         continue;
 }
 
+/* Whether it could stay if it were the only one. */
+static bool fits(const uvhttp__static_cache_t *cache, const uvhttp__static_entry_t *entry) {
+    return entry->size <= cache->limits.size_max && entry->descriptors <= cache->limits.descriptors_max;
+}
+
 bool uvhttp__static_cache_drop_descriptor(uvhttp__static_cache_t *cache) {
     return evict(cache, &cache->found, true, false);
 }
@@ -148,5 +153,6 @@ void uvhttp__static_cache_put(uvhttp__static_cache_t *cache, uvhttp__static_entr
     if (!entry->in_table) return;
     account(cache, entry, true);
     uvhttp__list_push_back(list_of(cache, entry), &entry->link);
+    if (!fits(cache, entry)) uvhttp__static_cache_remove(cache, entry);
     keep_limits(cache);
 }

@@ -17,6 +17,7 @@
 #define SETTLED_NS 2000000000
 /* A precompressed variant may be older than the file by this: archives store times in steps of two seconds. */
 #define OLDER_NS 2000000000
+#define SECONDS_MAX (INT64_MAX / 1000000000 - 3) /* of a date; less than OLDER_NS may be taken away from it */
 #define FIELDS_MAX 1024
 #define READAHEAD_SIZE (4 << 20)
 
@@ -34,8 +35,12 @@ void uvhttp__static_file_release(void *arg) {
     uvhttp__free(file);
 }
 
+/* File systems have dates that 64 bits of nanoseconds do not hold: the years before 1678 and after 2262. */
 static int64_t to_ns(struct timespec time) {
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+    int64_t seconds = time.tv_sec;
+    if (seconds > SECONDS_MAX) seconds = SECONDS_MAX;
+    if (seconds < -SECONDS_MAX) seconds = -SECONDS_MAX;
+    return seconds * 1000000000 + time.tv_nsec;
 }
 
 static uvhttp__static_stamp_t stamp_of(const struct stat *info) {
@@ -54,7 +59,7 @@ static bool same_stamp(const uvhttp__static_stamp_t *a, const uvhttp__static_sta
 /* What is put together before the file's memory is known to be had. */
 typedef struct draft {
     const uvhttp__static_site_t *site;
-    const char *path; /* for type and rules */
+    const char *path; /* for type and rules; of a page that of its directory, with '/' */
     uvhttp__static_stamp_t stamp;
     uvhttp__static_coding_t coding;
     int fd;
@@ -98,6 +103,11 @@ static int write_fields(const draft_t *draft, const char *etag, char *text, uint
     return size;
 }
 
+static const char *type_of(const draft_t *draft) {
+    if (draft->listed) return "text/html; charset=utf-8";
+    return uvhttp__static_type(&draft->site->settings.options, draft->path);
+}
+
 /* Takes over descriptor and content, also when it returns NULL for want of memory. */
 static uvhttp__static_file_t *file_new(const draft_t *draft) {
     char etag[80], fields[FIELDS_MAX];
@@ -122,7 +132,7 @@ static uvhttp__static_file_t *file_new(const draft_t *draft) {
                                     .etag = {file->text, (size_t)etag_size},
                                     .fields = {file->text + etag_size, (size_t)fields_size},
                                     .shared_fields_size = shared,
-                                    .type = uvhttp__static_type(&draft->site->settings.options, draft->path),
+                                    .type = type_of(draft),
                                     .vary = draft->vary,
                                     .ahead = is_ahead(draft),
                                     .settled = draft->settled};
@@ -293,7 +303,8 @@ static bool ends_with(const char *text, const char *end) {
 static void found_list(const uvhttp__static_site_t *site, int fd, const char *path, const char *view,
                        const struct stat *info, int64_t unix_ms, uvhttp__static_found_t *found) {
     struct stat dated = *info;
-    draft_t draft = {.site = site, .path = "index.html", .fd = -1, .unix_ms = unix_ms, .settled = true, .listed = true};
+    draft_t draft = {
+        .site = site, .path = *path ? path : "/", .fd = -1, .unix_ms = unix_ms, .settled = true, .listed = true};
     size_t size;
     found->status = uvhttp__static_list(&site->settings.options, fd, path, view, &dated, &draft.content, &size);
     if (found->status != 200) return;
@@ -327,6 +338,12 @@ static void found_file(draft_t *draft, struct stat *info, const uvhttp__static_f
     }
 }
 
+/* Whether a directory was opened for more than the index in it (static_path.c). */
+static bool may_be_read(int fd) {
+    int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && !(flags & O_PATH);
+}
+
 /* A directory asked for with its '/'; the descriptor is taken over. */
 static void found_directory(draft_t *draft, const char *view, struct stat *info, const uvhttp__static_found_t *known,
                             uvhttp__static_found_t *found) {
@@ -352,10 +369,12 @@ static void found_directory(draft_t *draft, const char *view, struct stat *info,
         return;
     }
     /* The page is made anew each time: it says of files what does not show in the times of the directory. */
-    if (site->settings.options.list_directories)
+    if (site->settings.options.list_directories && may_be_read(directory_fd)) {
         found_list(site, directory_fd, directory, view, info, draft->unix_ms, found);
-    else
-        close(directory_fd);
+        return;
+    }
+    if (site->settings.options.list_directories) found->status = 403;
+    close(directory_fd);
 }
 
 void uvhttp__static_look_up(const uvhttp__static_site_t *site, const char *path, const char *view,

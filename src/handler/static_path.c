@@ -10,6 +10,8 @@
 #include "handler/static.h"
 
 #define OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+/* A directory that is not read. */
+#define SEARCH_FLAGS (O_PATH | O_CLOEXEC | O_DIRECTORY)
 /* A rename that happens meanwhile can make the kernel unsure whether it stayed below the root: it is asked again. */
 #define OPEN_TRIES 8
 
@@ -33,8 +35,8 @@ bool uvhttp__static_path_valid(uvhttp_str_t path, bool dot_files) {
     return true;
 }
 
-static int open2(int root, const char *path, uint64_t resolve) {
-    struct open_how how = {.flags = OPEN_FLAGS, .resolve = resolve};
+static int open2(int root, const char *path, int flags, uint64_t resolve) {
+    struct open_how how = {.flags = (unsigned)flags, .resolve = resolve};
     long fd = -1;
     for (int tries = 0; tries < OPEN_TRIES; tries++) {
         fd = syscall(SYS_openat2, root, path, &how, sizeof how);
@@ -44,13 +46,13 @@ static int open2(int root, const char *path, uint64_t resolve) {
 }
 
 bool uvhttp__static_has_openat2(int root) {
-    int fd = open2(root, ".", RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+    int fd = open2(root, ".", OPEN_FLAGS, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
     if (fd >= 0) close(fd);
     return fd >= 0;
 }
 
 /* Name by name, following nothing. */
-static int open_walk(int root, const char *path) {
+static int open_walk(int root, const char *path, int flags) {
     int at = root;
     for (;;) {
         size_t size = strcspn(path, "/");
@@ -65,8 +67,8 @@ static int open_walk(int root, const char *path) {
         bool inner = *path == '/';
         path += strspn(path, "/");
         bool last = *path == '\0';
-        int flags = last ? OPEN_FLAGS | (inner ? O_DIRECTORY : 0) : O_PATH | O_CLOEXEC | O_DIRECTORY;
-        int fd = openat(at, name, flags | O_NOFOLLOW);
+        int these = last ? flags | (inner ? O_DIRECTORY : 0) : SEARCH_FLAGS;
+        int fd = openat(at, name, these | O_NOFOLLOW);
         int error = errno;
         if (at != root) close(at);
         if (fd < 0) return -error;
@@ -75,10 +77,17 @@ static int open_walk(int root, const char *path) {
     }
 }
 
-int uvhttp__static_open(int root, const char *path, bool no_symlinks, bool walk) {
+static int open_below(int root, const char *path, int flags, bool no_symlinks, bool walk) {
     if (*path == '\0') path = ".";
-    if (walk) return open_walk(root, path);
+    if (walk) return open_walk(root, path, flags);
     uint64_t resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
     if (no_symlinks) resolve |= RESOLVE_NO_SYMLINKS;
-    return open2(root, path, resolve);
+    return open2(root, path, flags, resolve);
+}
+
+int uvhttp__static_open(int root, const char *path, bool no_symlinks, bool walk) {
+    int fd = open_below(root, path, OPEN_FLAGS, no_symlinks, walk);
+    if (fd != -EACCES) return fd;
+    int directory = open_below(root, path, SEARCH_FLAGS, no_symlinks, walk);
+    return directory >= 0 ? directory : fd;
 }

@@ -93,6 +93,7 @@ static void warm_directory(warming_t *warming, size_t size, int depth) {
 }
 
 static void warm_up(uvhttp__static_site_t *site) {
+    site->warmed_ms = uvhttp__clock_ns() / 1000000;
     warming_t warming = {.site = site, .left = site->caches[0].limits, .unix_ms = uvhttp__clock_unix_ms()};
     warm_directory(&warming, 0, 0);
 }

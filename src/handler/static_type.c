@@ -158,7 +158,8 @@ bool uvhttp__static_name_is_hashed(const char *path) {
 }
 
 const char *uvhttp__static_cache_control(const uvhttp_static_options_t *options, const char *path) {
-    if (options->immutable_hashed && uvhttp__static_name_is_hashed(path)) return "public, max-age=31536000, immutable";
+    /* Without "public", which would let shared caches keep what was sent to a client with credentials. */
+    if (options->immutable_hashed && uvhttp__static_name_is_hashed(path)) return "max-age=31536000, immutable";
     for (const uvhttp_static_rule_t *rule = options->rules; rule && rule->pattern; rule++)
         if (uvhttp__static_pattern_fits(rule->pattern, path)) return rule->cache_control;
     return "";

@@ -188,10 +188,20 @@ int uvhttp__form_new(uvhttp_request_t *req, uvhttp_form_t **form) {
     return 0;
 }
 
+/* No coding is decoded: what is read must not be what one makes of a form. */
+static bool is_coded(const uvhttp_request_t *req) {
+    uvhttp__members_t at = {.req = req, .name = "Content-Encoding"};
+    uvhttp_str_t coding;
+    while (uvhttp__member_next(&at, &coding))
+        if (!uvhttp__str_equal_nocase(coding, UVHTTP__STR("identity"))) return true;
+    return false;
+}
+
 int uvhttp__form_type(const uvhttp_request_t *req, uvhttp_str_t *type) {
     size_t index = 0;
     bool found = uvhttp_request_header_next(req, "Content-Type", &index, type);
-    return found && !uvhttp_request_header_next(req, "Content-Type", &index, NULL) ? 0 : UVHTTP_E_FORM_TYPE;
+    bool single = found && !uvhttp_request_header_next(req, "Content-Type", &index, NULL);
+    return single && !is_coded(req) ? 0 : UVHTTP_E_FORM_TYPE;
 }
 
 int uvhttp_request_form_sized(uvhttp_request_t *req, const uvhttp_form_limits_t *limits, size_t limits_size,

@@ -28,7 +28,7 @@ int uvhttp__multipart_parse_header(char *header, size_t size, uvhttp_multipart_e
  * more) and returns its size, at most UVHTTP_FORM_FILE_NAME_SIZE_MAX. */
 size_t uvhttp__form_sanitise_name(uvhttp_str_t raw, char *out);
 
-/* The request's only Content-Type. Returns 0 or UVHTTP_E_FORM_TYPE. */
+/* The request's only Content-Type, of a body that is not coded. Returns 0 or UVHTTP_E_FORM_TYPE. */
 int uvhttp__form_type(const uvhttp_request_t *req, uvhttp_str_t *type);
 
 /* An empty form, in the request's memory. Returns 0, UVHTTP_E_FORM_TOO_LARGE or UVHTTP_E_NOMEM. */

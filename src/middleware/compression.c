@@ -55,8 +55,11 @@ static bool size_fits(const compression_t *self, const uvhttp_response_t *res) {
     return body->size >= self->size_min && body->size <= self->size_max;
 }
 
+/* Not if it has a coding, or a digest, which is that of the bytes in one (RFC 9530). */
 static bool may_be_encoded(const uvhttp_response_t *res) {
-    if (uvhttp_response_header_get(res, "Content-Encoding").data) return false;
+    static const char names[] = "Content-Encoding\0Content-Digest\0Repr-Digest\0Digest\0Content-MD5\0";
+    for (const char *name = names; *name && res->headers_size > 0; name += strlen(name) + 1)
+        if (uvhttp_response_header_get(res, name).data) return false;
     return !uvhttp__response_lists(res, UVHTTP__STR("Cache-Control"), UVHTTP__STR("no-transform"));
 }
 
@@ -258,8 +261,11 @@ uvhttp_middleware_t uvhttp_compression_sized(const uvhttp_compression_options_t 
         !option("brotli_quality", options->brotli_quality, 4, 11, &quality) ||
         !option("streams_max", options->streams_max, 64, 65536, &streams_max) ||
         !option("size_max", options->size_max, 1 << 20, INT32_MAX, &size_max) ||
-        !option("size_min", options->size_min, 1024, size_max, &size_min))
+        !option("size_min", options->size_min, 1024, INT32_MAX, &size_min))
         return failed;
+    if (size_min > size_max)
+        return uvhttp__middleware_refused("compression", "size_min is %u, more than size_max, which is %u", size_min,
+                                          size_max);
     if (options->no_gzip && options->no_brotli)
         return uvhttp__middleware_refused("compression",
                                           "no_gzip and no_brotli leave no coding: set at most one of them");

@@ -2,6 +2,7 @@
 import base64
 import collections
 import concurrent.futures
+import ctypes
 import email.utils
 import gzip
 import hashlib
@@ -177,11 +178,22 @@ def test_types_and_rules_of_the_options(start, root):
     of = lambda target: get(server, target)
     assert of("/readme.MD").header("Content-Type") == "text/x-own"
     assert of("/thing.xyz").header("Content-Type") == "text/x-unknown"
-    assert of("/app.3f2a9c81.js").header("Cache-Control") == "public, max-age=31536000, immutable"
+    assert of("/app.3f2a9c81.js").header("Cache-Control") == "max-age=31536000, immutable"
     assert of("/defaced1.js").header("Cache-Control") == "max-age=5"
     assert of("/sub/page.html").header("Cache-Control") == "private"
     assert of("/text.txt").header("Cache-Control") is None
     assert of("/sub/page.html").header("Content-Type") == "text/html; charset=utf-8"
+
+
+def test_the_page_of_a_directory_has_the_rule_of_its_path(start, root):
+    """Not that of an index file, which it is not: a page that is an hour old does not show what has come since."""
+    write(root / "v1.2" / "deep" / "file", "x")
+    (root / "index.html").unlink()
+    server = start("list_directories=1", "type=html:text/x-own", "rule=*.html:max-age=3600", "rule=bare/*:no-store", "rule=v1.2/*:private", "rule=*/:max-age=7", "rule=*:max-age=8")
+    for target, rule in (("/bare/", "no-store"), ("/bare/?sort=-size", "no-store"), ("/v1.2/", "private"), ("/v1.2/deep/", "private"), ("/", "max-age=7")):
+        response = get(server, target)
+        assert response.status == 200 and response.header("Content-Type") == "text/html; charset=utf-8", target
+        assert response.header("Cache-Control") == rule, target
 
 
 def test_single_page_applications_fall_back(start):
@@ -273,12 +285,36 @@ def test_dot_files_are_an_option(start):
     assert get(server, "/%2e%2e/secret.txt").status == 400
 
 
-def test_what_may_not_be_read_is_forbidden(start, root):
+def as_everybody():
+    """Root reads and searches what it likes; without these two capabilities it does not (capabilities(7))."""
+    PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 24, 1, 2
     if os.geteuid() == 0:
-        pytest.skip("root may read everything")
+        for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
+            assert ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0
+
+
+def test_what_may_not_be_read_is_forbidden(start, root):
     (root / "locked.txt").write_text("x")
     (root / "locked.txt").chmod(0)
-    assert get(start(), "/locked.txt").status == 403
+    assert get(start(preexec_fn=as_everybody), "/locked.txt").status == 403
+
+
+def test_the_index_of_a_directory_that_cannot_be_read_is_sent(start, root):
+    """It may be searched, as a directory whose files nobody is to list often is (chmod 711)."""
+    closed = {root / "sub": 0o311, root / "bare": 0o311, root / "locked": 0}
+    (root / "locked").mkdir()
+    try:
+        for directory, mode in closed.items():
+            directory.chmod(mode)
+        server = start("list_directories=1", preexec_fn=as_everybody)
+        for _ in range(2):
+            assert get(server, "/sub/").body == b"sub home" and get(server, "/sub/page.html").body == b"page"
+            assert get(server, "/sub").header("Location") == "/sub/"
+            assert get(server, "/bare/one.txt").body == b"1" and get(server, "/bare/").status == 403
+            assert get(server, "/locked/").status == 403 and get(server, "/locked/file").status == 403
+    finally:
+        for directory in closed:
+            directory.chmod(0o755)
 
 
 # --- conditions ---
@@ -288,9 +324,11 @@ def test_a_date_in_the_future_is_replaced_by_that_of_the_response(start, root):
     """RFC 9110 section 8.8.2.1; the date itself is sent as soon as it has passed."""
     server = start("revalidate_ms=4294967295")
     write(root / "ahead.txt", "from tomorrow", age=-86400)
+    write(root / "ahead.bin", noise(100_000))
+    os.utime(root / "ahead.bin", (10**10, 10**10))  # more nanoseconds than 64 bits hold: the year 2286
     soon = write(root / "soon.txt", "from soon", age=-5)
-    for headers, status in [([], 200), ([("Range", "bytes=0-3")], 206)]:
-        response = get(server, "/ahead.txt", headers=headers)
+    for target, headers, status in [("/ahead.bin", [], 200), ("/ahead.txt", [], 200), ("/ahead.txt", [("Range", "bytes=0-3")], 206)]:
+        response = get(server, target, headers=headers)
         assert response.status == status
         sent = email.utils.parsedate_to_datetime(response.header("Date"))
         assert 0 <= (sent - email.utils.parsedate_to_datetime(response.header("Last-Modified"))).total_seconds() <= 2
@@ -638,6 +676,20 @@ def test_a_directory_page_shows_what_has_become_of_a_file(start, root):
     assert get(server, "/bare/", headers=[("If-Modified-Since", first.header("Last-Modified"))]).status == 200
 
 
+def test_a_page_that_is_larger_than_the_cache_evicts_nothing(start, root):
+    for i in range(300):
+        write(root / "many" / f"file{i}", "x")
+    server = start("list_directories=1", "config.io_threads=1", "cache_size_max=40000", "revalidate_ms=100000")
+    get(server, "/bare/one.txt")
+    before = server.counters()
+    for _ in range(3):
+        shown = get(server, "/many/")
+        assert len(shown.body) > 40000 and shown.status == 200
+    get(server, "/bare/one.txt")
+    after = server.counters()
+    assert after["static_hits"] - before["static_hits"] == 1 and after["static_evictions"] == 0
+
+
 def test_a_filtered_page_evicts_nothing_from_a_full_cache(start, root):
     for i in range(4):
         write(root / f"kept{i}.txt", noise(1000, seed=i))
@@ -744,6 +796,27 @@ def test_a_changed_file_is_seen_with_a_new_etag(start, root):
         harness.poll(lambda: get(server, "/" + name).status == 404)
         write(root / name, new)
         harness.poll(lambda: get(server, "/" + name).status == 200)
+
+
+@pytest.mark.parametrize("options", [(), ("warm_up=1",)], ids=["asked", "warm"])
+def test_who_comes_first_after_a_while_does_not_get_the_old_file(start, root, options):
+    """A cache in front of the server may be the only client, and keep what it gets for a day."""
+    server = start("revalidate_ms=50", "list_directories=1", *options)
+    targets = {"/text.txt": root / "text.txt", "/large.bin": root / "large.bin", "/sub/": root / "sub" / "index.html"}
+    for target, path in targets.items():
+        if not options:
+            assert get(server, target).status == 200 and "new.txt" not in get(server, "/bare/").text
+        for new in (b"new" + path.read_bytes()[3:], path.read_bytes()):
+            os.replace(write(root / "next", new, age=30), path)
+            time.sleep(0.15)
+            assert get(server, target).body == new, target
+    write(root / "bare" / "new.txt", "x")
+    (root / "text.txt").unlink()
+    time.sleep(0.15)
+    assert get(server, "/text.txt").status == 404 and "new.txt" in get(server, "/bare/").text
+    write(root / "text.txt", "again")
+    time.sleep(0.15)
+    assert get(server, "/text.txt").body == b"again"
 
 
 def test_never_looked_at_again_if_so_wanted(start, root):
@@ -881,6 +954,22 @@ def test_out_of_descriptors_is_503_and_passes(start, root):
         assert response.status == 200
 
 
+def test_each_refusal_for_want_of_a_descriptor_is_counted(start, root):
+    """Of all who wait for the same file."""
+    server = start()
+    connections = [server.connect() for _ in range(10)]
+    assert {connection.get("/plain").status for connection in connections} == {200}
+    before = server.descriptors()
+    resource.prlimit(server.pid(), resource.RLIMIT_NOFILE, (before - 3, 1024))
+    with server.standing_still():  # so that they come together
+        asked = [connection.start("/text.txt") for connection in connections]
+    statuses = [one.response().status for one in asked]
+    resource.prlimit(server.pid(), resource.RLIMIT_NOFILE, (1024, 1024))
+    for connection in connections:
+        connection.close()
+    assert statuses == [503] * 10 and server.counter("rejected_no_descriptors") == 10
+
+
 def test_too_many_look_ups_are_503(start, root):
     server = start("helper_threads=1", "backlog_max=2")
     names = [f"/no{i}" for i in range(3000)]
@@ -901,6 +990,25 @@ def test_too_many_look_ups_are_503(start, root):
     for connection in connections:
         connection.close()
     harness.poll(lambda: get(server, "/text.txt").status == 200)
+
+
+def test_a_file_that_is_not_looked_at_again_is_no_refusal(start, root):
+    """Its request is served with what the cache has, whether there was a thread or not."""
+    names = [f"/file{i}.txt" for i in range(60)]
+    for name in names:
+        write(root / name[1:], name)
+    server = start("helper_threads=1", "backlog_max=1", "revalidate_ms=1")
+    with server.connect() as connection:
+        for name in names:
+            assert connection.get(name).body == name.encode()
+    connections = [server.connect() for _ in names]
+    with server.standing_still():  # so that they come together
+        asked = [connection.start(name) for connection, name in zip(connections, names)]
+    assert [one.response().body for one in asked] == [name.encode() for name in names]
+    for connection in connections:
+        connection.close()
+    counters = server.counters()
+    assert 0 < counters["static_revalidated"] < 60 and counters["rejected_static_busy"] == 0
 
 
 # --- clients that misbehave ---

@@ -495,6 +495,31 @@ static void test_the_space_of_all_files_is_bounded_and_given_back(void **state) 
     upload_when_there_is_space(serving);
 }
 
+/* What fits into memory needs no file, whether it announces its size or not. */
+static void test_without_files_small_bodies_are_served(void **state) {
+    serving_t *serving = *state;
+    serving->config.spool_memory = 4096;
+    serving->config.spool_size_max = 0;
+    start(state);
+    int fd = client_connect(serving->port);
+    send_head(fd, "/spool", 4000);
+    client_send(fd, text_of(4000), 4000);
+    expect_sum(fd, 4000, "");
+    client_send_text(fd, POST("/spool", CHUNKED) "fa0\r\n");
+    client_send(fd, text_of(4000), 4000);
+    client_send_text(fd, "\r\n0\r\n\r\n");
+    expect_sum(fd, 4000, "");
+    send_head(fd, "/spool", 5000);
+    expect_status(fd, 413, false);
+    close(fd);
+    fd = client_connect(serving->port);
+    client_send_text(fd, POST("/spool", CHUNKED) "1388\r\n");
+    client_send(fd, text_of(5000), 5000);
+    expect_status(fd, 413, false);
+    close(fd);
+    assert_int_equal(counter(serving, "bodies_spooled"), 0);
+}
+
 static void test_a_client_that_goes_meanwhile(void **state) {
     serving_t *serving = *state;
     serving->config.spool_memory = 4096;
@@ -557,12 +582,13 @@ static void test_small_chunks_become_large_pieces(void **state) {
 
 int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_ERROR);
-    return RUN_ON_EACH(test_slow_uploads_hold_no_thread, test_what_comes_is_what_is_read,
-                       test_live_bodies_leave_a_share_of_the_threads, test_who_waits_too_long_for_a_thread_gets_503,
-                       test_a_thread_waits_for_a_live_body_as_long_as_it_wants, test_slow_readers_keep_nobody_waiting,
-                       test_a_directory_that_is_removed_is_500, test_the_file_is_in_the_directory_of_the_configuration,
-                       test_the_file_is_in_the_directory_of_the_environment,
-                       test_a_file_system_without_nameless_files_serves_too, test_a_full_disk_is_507,
-                       test_the_space_of_all_files_is_bounded_and_given_back, test_a_client_that_goes_meanwhile,
-                       test_a_stop_while_bodies_come, test_small_chunks_become_large_pieces);
+    return RUN_ON_EACH(
+        test_slow_uploads_hold_no_thread, test_what_comes_is_what_is_read,
+        test_live_bodies_leave_a_share_of_the_threads, test_who_waits_too_long_for_a_thread_gets_503,
+        test_a_thread_waits_for_a_live_body_as_long_as_it_wants, test_slow_readers_keep_nobody_waiting,
+        test_a_directory_that_is_removed_is_500, test_the_file_is_in_the_directory_of_the_configuration,
+        test_the_file_is_in_the_directory_of_the_environment, test_a_file_system_without_nameless_files_serves_too,
+        test_a_full_disk_is_507, test_the_space_of_all_files_is_bounded_and_given_back,
+        test_without_files_small_bodies_are_served, test_a_client_that_goes_meanwhile, test_a_stop_while_bodies_come,
+        test_small_chunks_become_large_pieces);
 }

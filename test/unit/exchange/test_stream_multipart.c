@@ -156,6 +156,9 @@ static void test_what_is_no_form_is_refused_at_once(void **state) {
         {HEAD("Content-Length: 1\r\nContent-Type: multipart/form-data; boundary=b\r\n"
               "Content-Type: multipart/form-data; boundary=c\r\n") "x",
          415},
+        {HEAD("Content-Length: 5\r\nContent-Type: multipart/form-data; boundary=b\r\n"
+              "Content-Encoding: gzip\r\n") "--b--",
+         415},
         {HEAD("Content-Length: 1\r\nContent-Type: multipart/form-data\r\n") "x", 400},
         {HEAD("Content-Length: 0\r\nContent-Type: multipart/form-data; boundary=b\r\n"), 400},
     };

@@ -293,6 +293,34 @@ static void test_descriptors_are_limited_and_busy_entries_stay(void **state) {
     uvhttp__static_site_free(site);
 }
 
+/* It could not stay itself, when all others are gone. */
+static void test_what_is_larger_than_the_cache_evicts_nothing(void **state) {
+    (void)state;
+    write_file("root/large.txt", "more than 12 bytes");
+    write_file("root/a.txt.gz", "g");
+    uvhttp__static_site_t *site = site_new(NULL),
+                          *open_files = site_new(with((uvhttp_static_options_t){.sendfile_min = 1}));
+    uvhttp__static_cache_t cache;
+    cache_init(&cache,
+               (uvhttp__static_limits_t){.entries_max = 100, .missing_max = 2, .descriptors_max = 1, .size_max = 12});
+    put(&cache, site, "1", "a.txt", 7);
+    put(&cache, open_files, "2", "b.txt", 7);
+    put(&cache, site, "3", "large.txt", 7);
+    put(&cache, open_files, "4", "a.txt", 7); /* two descriptors */
+    assert_true(has(&cache, "1") && has(&cache, "2"));
+    assert_false(has(&cache, "3") || has(&cache, "4"));
+    put(&cache, site, "1", "large.txt", 8); /* it has grown */
+    assert_false(has(&cache, "1"));
+    assert_int_equal(cache.size, 0);
+    assert_int_equal(cache.evictions, 0);
+    uvhttp__static_cache_deinit(&cache);
+    uvhttp__static_site_free(site);
+    uvhttp__static_site_free(open_files);
+    char path[256];
+    snprintf(path, sizeof path, "%s/a.txt.gz", root);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void test_a_held_entry_outlives_its_place(void **state) {
     (void)state;
     uvhttp__static_site_t *site = site_new(NULL);
@@ -323,6 +351,7 @@ int main(void) {
         cmocka_unit_test(test_an_unreadable_root_is_named),
         cmocka_unit_test(test_the_least_recently_used_is_evicted),
         cmocka_unit_test(test_descriptors_are_limited_and_busy_entries_stay),
+        cmocka_unit_test(test_what_is_larger_than_the_cache_evicts_nothing),
         cmocka_unit_test(test_a_held_entry_outlives_its_place),
     };
     return cmocka_run_group_tests(tests, make_tree, drop_tree);

@@ -173,6 +173,26 @@ static void test_what_is_no_form_gets_415(void **state) {
     assert_int_equal(uvhttp_error_http_status(UVHTTP_E_FORM_TYPE), 415);
 }
 
+static int parse_coded(const char *type, uvhttp_str_t body, const char *coding, const char *more) {
+    exchange_request(&ex, UVHTTP_POST, STR("/"), NULL);
+    exchange_field(&ex, "Content-Type", type);
+    exchange_field(&ex, "Content-Encoding", coding);
+    if (more) exchange_field(&ex, "Content-Encoding", more);
+    ex.req.body = body;
+    return uvhttp_request_form(&ex.req, NULL, &form);
+}
+
+/* RFC 9110 section 8.4: the bytes are not those of the form, which a filter that decodes them would see. */
+static void test_a_form_in_a_content_coding_gets_415(void **state) {
+    (void)state;
+    assert_int_equal(parse_coded(URLENCODED, STR("a=1"), "gzip", NULL), UVHTTP_E_FORM_TYPE);
+    assert_int_equal(parse_coded(URLENCODED, STR("a=1"), "identity, deflate", NULL), UVHTTP_E_FORM_TYPE);
+    assert_int_equal(parse_coded(URLENCODED, STR("a=1"), "identity", "br"), UVHTTP_E_FORM_TYPE);
+    assert_int_equal(parse_coded(MULTIPART, STR(FIELD("a", "1") END), "gzip", NULL), UVHTTP_E_FORM_TYPE);
+    assert_int_equal(parse_coded(URLENCODED, STR("a=1"), "Identity", ""), 0); /* none at all */
+    expect_field("a", "1");
+}
+
 static void test_limits_hold_for_both_encodings(void **state) {
     (void)state;
     const uvhttp_form_limits_t two = {.field_count_max = 2}, small = {.part_size_max = 3},
@@ -395,14 +415,14 @@ static int tear_down(void **state) {
 
 int main(void) {
     test_allocator_install();
-    return RUN_TESTS_WITH(set_up, tear_down, test_urlencoded_fields_are_decoded, test_value_may_hold_nul_but_no_name,
-                          test_malformed_escapes_refuse_the_form, test_repeated_fields_are_iterated,
-                          test_empty_body_is_an_empty_form, test_urlencoded_reads_nothing_behind_the_body,
-                          test_multipart_fields_and_files_are_found, test_what_is_no_form_gets_415,
-                          test_limits_hold_for_both_encodings, test_urlencoded_fields_are_bounded_by_default,
-                          test_memory_limit_gives_413_at_every_place, test_no_allocation_may_fail_unseen,
-                          test_file_names_are_sanitised, test_long_file_names_are_cut_between_characters,
-                          test_saving_overwrites_nothing_and_follows_no_link,
-                          test_saving_refuses_names_that_leave_the_directory, test_names_alike_are_bounded,
-                          test_file_that_cannot_be_written_is_removed);
+    return RUN_TESTS_WITH(
+        set_up, tear_down, test_urlencoded_fields_are_decoded, test_value_may_hold_nul_but_no_name,
+        test_malformed_escapes_refuse_the_form, test_repeated_fields_are_iterated, test_empty_body_is_an_empty_form,
+        test_urlencoded_reads_nothing_behind_the_body, test_multipart_fields_and_files_are_found,
+        test_what_is_no_form_gets_415, test_a_form_in_a_content_coding_gets_415, test_limits_hold_for_both_encodings,
+        test_urlencoded_fields_are_bounded_by_default, test_memory_limit_gives_413_at_every_place,
+        test_no_allocation_may_fail_unseen, test_file_names_are_sanitised,
+        test_long_file_names_are_cut_between_characters, test_saving_overwrites_nothing_and_follows_no_link,
+        test_saving_refuses_names_that_leave_the_directory, test_names_alike_are_bounded,
+        test_file_that_cannot_be_written_is_removed);
 }

@@ -183,6 +183,20 @@ static void test_what_is_encoded_or_must_not_be_transformed_is_left_alone(void *
     assert_untouched(plain, PLAIN_SIZE);
 }
 
+/* RFC 9530 sections 2 and 3: a digest is that of one coding, and a client that checks it would refuse another one. */
+static void test_what_has_a_digest_keeps_the_bytes_that_it_is_of(void **state) {
+    (void)state;
+    static const char *const fields[] = {"Content-Digest", "Repr-Digest", "Digest", "Content-MD5"};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        exchange_deinit(&ex);
+        setup(NULL);
+        assert_int_equal(uvhttp_response_header(&ex.res, fields[i], "sha-256=:AA==:"), 0);
+        respond(NULL, "gzip", "text/plain", plain, PLAIN_SIZE);
+        assert_untouched(plain, PLAIN_SIZE);
+        assert_no_header("Vary");
+    }
+}
+
 static void test_a_body_that_does_not_shrink_is_sent_as_it_is(void **state) {
     (void)state;
     char noise[2000];
@@ -338,6 +352,26 @@ static void test_wrong_options_are_refused(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) assert_null(uvhttp_compression(&wrong[i]).run);
 }
 
+static char logged[512];
+
+static void take_log(uvhttp_log_level_t level, const char *message, size_t size, void *user) {
+    (void)level, (void)size, (void)user;
+    snprintf(logged, sizeof logged, "%s", message);
+}
+
+/* No advice that leads to the next refusal: the default of size_min is more than this, too. */
+static void test_a_maximum_below_the_minimum_is_refused_with_both(void **state) {
+    (void)state;
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_ERROR);
+    uvhttp_log_set_callback(take_log, NULL);
+    assert_null(uvhttp_compression(&(uvhttp_compression_options_t){.size_max = 500}).run);
+    assert_string_equal(logged, "middleware: compression: size_min is 1024, more than size_max, which is 500");
+    assert_null(uvhttp_compression(&(uvhttp_compression_options_t){.size_min = 501, .size_max = 500}).run);
+    assert_string_equal(logged, "middleware: compression: size_min is 501, more than size_max, which is 500");
+    uvhttp_log_set_callback(NULL, NULL);
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
+}
+
 static void attempt(void *user) {
     const char *accept = user;
     const char *const types[] = {"text/plain", NULL};
@@ -377,9 +411,10 @@ int main(void) {
         test_the_client_s_preference_is_kept, test_a_coding_that_is_off_is_not_used,
         test_vary_is_sent_to_clients_that_accept_nothing, test_sizes_have_limits, test_types_decide,
         test_what_is_encoded_or_must_not_be_transformed_is_left_alone,
-        test_a_body_that_does_not_shrink_is_sent_as_it_is, test_vary_is_not_doubled_and_a_strong_etag_becomes_weak,
-        test_partial_responses_are_left_alone, test_a_206_varies_as_the_response_that_it_is_a_part_of,
-        test_a_compressed_response_offers_no_ranges, test_lists_in_several_fields_are_read_to_their_end,
-        test_a_304_varies_as_the_response_that_it_stands_for, test_a_304_has_the_validator_that_the_client_has,
-        test_wrong_options_are_refused, test_every_allocation_may_fail);
+        test_what_has_a_digest_keeps_the_bytes_that_it_is_of, test_a_body_that_does_not_shrink_is_sent_as_it_is,
+        test_vary_is_not_doubled_and_a_strong_etag_becomes_weak, test_partial_responses_are_left_alone,
+        test_a_206_varies_as_the_response_that_it_is_a_part_of, test_a_compressed_response_offers_no_ranges,
+        test_lists_in_several_fields_are_read_to_their_end, test_a_304_varies_as_the_response_that_it_stands_for,
+        test_a_304_has_the_validator_that_the_client_has, test_wrong_options_are_refused,
+        test_a_maximum_below_the_minimum_is_refused_with_both, test_every_allocation_may_fail);
 }

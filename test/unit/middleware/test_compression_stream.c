@@ -234,10 +234,11 @@ static void test_head_shows_the_head_only(void **state) {
 static void test_what_must_stay_plain_does(void **state) {
     (void)state;
     make(&(uvhttp_compression_options_t){.size_min = 50});
-    for (int way = 0; way < 6; ++way) {
+    for (int way = 0; way < 7; ++way) {
         ask(UVHTTP_GET, way == 5 ? "identity" : "gzip");
         if (way == 0) uvhttp_response_header(&ex.res, "Content-Encoding", "own");
         if (way == 1) uvhttp_response_header(&ex.res, "Cache-Control", "no-transform");
+        if (way == 6) uvhttp_response_header(&ex.res, "Repr-Digest", "sha-256=:AA==:");
         const char *type = way == 2 ? "image/png" : "text/plain";
         assert_int_equal(uvhttp_response_begin(&ex.res, way == 3 ? 206 : 200, type, way == 4 ? 49 : 50), 0);
         write_text("plain");
