@@ -68,7 +68,9 @@ static NOINLINE size_t on_proxy_data(uvhttp__conn_t *conn, const char *data, siz
     status = begin(conn, address_index);
     if (status != UVHTTP_OK) uvhttp__conn_close(conn, status);
     if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return size;
-    return used < size ? used + conn->stream.ops->on_data(&conn->stream, data + used, size - used) : size;
+    if (used < size) used += conn->stream.ops->on_data(&conn->stream, data + used, size - used);
+    if (conn->loop->draining) uvhttp__conn_drain(conn); /* the header came behind the start of the drain */
+    return used;
 }
 
 /* A connection that ends without a word was a look whether somebody listens. */

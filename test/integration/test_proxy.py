@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from harness import HOST, free_port
+from harness import HOST, free_port, poll
 from pki import ByHand, Pki
 from wire import Closed, Connection, request
 
@@ -222,6 +222,33 @@ def test_a_stop_does_not_wait_for_a_header(serve_proxied):
         connection.socket.sendall(b"PROXY ")
         server.sync()
         server.stop()
+
+
+def refuses(address):
+    try:
+        Connection(address).close()
+        return False
+    except (ConnectionRefusedError, ConnectionResetError):  # reset: it came just before the end of the listener
+        return True
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_stop_does_not_wait_for_a_request_behind_a_header(serve_proxied, asks):
+    """The header had begun to come: it may end, and a request may follow within drain_idle_ms."""
+    server = serve_proxied(settings={"drain_idle_ms": 1000, "drain_timeout": 60})
+    with Connection(server.proxied) as connection:
+        connection.socket.sendall(b"PROXY TCP4 ")
+        server.sync()
+        server.close_control()
+        server.signal()
+        poll(lambda: refuses(server.proxied))
+        connection.socket.sendall(b"192.0.2.7 198.51.100.1 50000 443\r\n")
+        begin = time.monotonic()
+        if asks:
+            assert connection.get("/n/2").header("Connection") == "close"
+        connection.assert_closed()
+        assert time.monotonic() - begin < 10
+    assert server.wait() == 0
 
 
 def test_without_trust_such_an_address_is_refused(serve):
