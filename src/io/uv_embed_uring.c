@@ -106,7 +106,11 @@ int uvhttp__uv_embed_uring_start(uvhttp__uring_t *uring, uv_loop_t *embedding) {
     uring->loop.uv = embedding;
     uring->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (uring->event_fd < 0) return UVHTTP_E_NO_DESCRIPTORS;
-    if (io_uring_register_eventfd(&uring->ring, uring->event_fd) < 0) return UVHTTP_E_UNSUPPORTED;
+    int registered = io_uring_register_eventfd(&uring->ring, uring->event_fd);
+    if (registered < 0) {
+        errno = -registered;
+        return UVHTTP_E_UNSUPPORTED;
+    }
     io_uring_cq_eventfd_toggle(&uring->ring, false);
     /* The order matters only for errors: poll and async can fail, and are first. */
     if (uv_poll_init(embedding, &uring->poll, uring->event_fd) != 0) return UVHTTP_E_IO;
