@@ -456,7 +456,7 @@ int uvhttp_tcp_server_run(uvhttp_tcp_server_t *server, const char *address) {
     if (status != UVHTTP_OK) return status;
     if (server->tcp_server->endpoint_count == 0)
         return refuse(server, UVHTTP_E_STATE, "run: no address: pass one, or call uvhttp_tcp_server_listen before");
-    status = uvhttp__tcp_server_run(server->tcp_server, NULL, NULL);
+    status = uvhttp__tcp_server_run(server->tcp_server);
     return status == UVHTTP_E_STATE ? refuse(server, status, "run: a server runs once") : logged(server, status);
 }
 
@@ -496,9 +496,9 @@ const char *uvhttp_tcp_server_error_text(const uvhttp_tcp_server_t *server) {
 }
 
 const char *uvhttp_tcp_server_engine(const uvhttp_tcp_server_t *server, const char **reason) {
-    const uvhttp__loop_t *loop = server ? server->tcp_server->loops[0].io : NULL;
-    if (reason) *reason = loop ? loop->reason : NULL;
-    return loop ? uvhttp__loop_engine_name(loop) : NULL;
+    const char *why = NULL, *engine = server ? uvhttp__tcp_server_engine(server->tcp_server, &why) : NULL;
+    if (reason) *reason = why;
+    return engine;
 }
 
 void uvhttp_tcp_server_metrics_sized(const uvhttp_tcp_server_t *server, uvhttp_tcp_metrics_t *metrics,

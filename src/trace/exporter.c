@@ -313,7 +313,7 @@ static const uvhttp__conn_ops_t ops = {.conn_size = sizeof(uvhttp__conn_t),
 
 static void *run(void *arg) {
     uvhttp__exporter_t *exporter = arg;
-    int status = uvhttp__tcp_server_run(exporter->server, NULL, NULL);
+    int status = uvhttp__tcp_server_run(exporter->server);
     if (status != UVHTTP_OK)
         UVHTTP_LOG_ERROR("trace: the exporter has ended, spans are lost: %s", exporter->server->error);
     return NULL;
