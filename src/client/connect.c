@@ -199,6 +199,7 @@ static bool is_tcp(const uvhttp__endpoint_t *endpoint) {
 
 int uvhttp__connector_start(uvhttp__connector_t *connector, uvhttp__loop_t *loop, const char *address,
                             uvhttp__connect_reach_t reach, uint32_t timeout_ms, uvhttp__connect_cb on_connect) {
+    uvhttp__loop_look_at_clock(loop);
     /* The loop's time is rounded down: one more, so that it is never too short. */
     uint64_t deadline_ms = timeout_ms == UVHTTP_NEVER ? UINT64_MAX : loop->now_ms + timeout_ms + 1;
     *connector = (uvhttp__connector_t){.loop = loop, .on_connect = on_connect, .deadline_ms = deadline_ms, .fd = -1};

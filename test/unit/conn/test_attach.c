@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <uvhttp/log.h>
+#include <uvhttp/timer.h>
 
 typedef struct app {
     fixture_t *fixture;
@@ -257,6 +258,47 @@ static void test_the_applications_timer_sends(void **state) {
     app_join(app);
 }
 
+#define DELAY_MS 300
+
+static uint64_t set_ms;
+static uvhttp_timer_t own_timer;
+
+static void check_delay(fixture_t *fixture) {
+    if (clock_ms() - set_ms + 1 < DELAY_MS) fixture_saw(fixture, SEEN_WRONG, 1);
+    fixture_saw(fixture, SEEN_AGAIN, 1);
+}
+
+static void on_tcp_timer(uvhttp_tcp_t *tcp, void *user) {
+    (void)tcp;
+    check_delay(user);
+}
+
+static void on_own_timer(uvhttp_timer_t *timer, void *user) {
+    (void)timer;
+    check_delay(user);
+}
+
+static void set_timers(app_t *app) {
+    set_ms = clock_ms();
+    expect(app->fixture, uvhttp_tcp_set_timer(app->fixture->tcp, DELAY_MS), UVHTTP_OK);
+    expect(app->fixture, uvhttp_timer_start(&own_timer, DELAY_MS, on_own_timer, app->fixture), UVHTTP_OK);
+}
+
+/* The loop has waited for long when the application's callback comes, before any of the server's. */
+static void test_a_timer_that_the_application_sets_is_not_early(void **state) {
+    fixture_t *fixture = *state;
+    fixture->handlers.on_timer = on_tcp_timer;
+    app_t *app = app_new(fixture);
+    int fd = app_dial(app, attach_and_listen);
+    nanosleep(&(struct timespec){.tv_nsec = 500 * 1000000}, NULL);
+    app->work = set_timers;
+    uv_async_send(&app->wake);
+    wait_seen(fixture, SEEN_AGAIN, 2);
+    close(fd);
+    uvhttp_tcp_server_stop(fixture->server);
+    app_join(app);
+}
+
 static void *send_until_aborted(void *arg) {
     fixture_t *fixture = arg;
     int status;
@@ -285,11 +327,11 @@ static void test_other_threads_send_while_it_stops(void **state) {
 }
 
 int main(void) {
-    return RUN_ON_ENGINES(test_an_attached_server_serves_stops_and_is_freed,
-                          test_an_attached_server_leaves_the_limit_of_descriptors_alone,
-                          test_stop_before_attach_is_not_lost, test_a_server_without_addresses_stops,
-                          test_an_attached_server_is_not_run, test_attach_is_for_a_fresh_server_only,
-                          test_addresses_have_a_bound,
-                          test_a_listener_that_is_opened_at_the_limit_waits_as_the_others_do,
-                          test_the_applications_timer_sends, test_other_threads_send_while_it_stops);
+    return RUN_ON_ENGINES(
+        test_an_attached_server_serves_stops_and_is_freed,
+        test_an_attached_server_leaves_the_limit_of_descriptors_alone, test_stop_before_attach_is_not_lost,
+        test_a_server_without_addresses_stops, test_an_attached_server_is_not_run,
+        test_attach_is_for_a_fresh_server_only, test_addresses_have_a_bound,
+        test_a_listener_that_is_opened_at_the_limit_waits_as_the_others_do, test_the_applications_timer_sends,
+        test_a_timer_that_the_application_sets_is_not_early, test_other_threads_send_while_it_stops);
 }
