@@ -312,6 +312,34 @@ def test_a_header_stands_before_the_handshake(serve, tmp_path, step):
     server.wait_counter("rejected_proxy_missing", 1)
 
 
+def test_a_handshake_behind_a_header_that_ends_in_a_drain_has_its_time(serve, tmp_path):
+    pki = Pki(tmp_path)
+    pki.issue("a", "/CN=a.test", ["a.test"])
+    port = free_port()
+    listen = ["--tls-listen", f"{HOST}:{port} proxy_protocol"]
+    settings = {"drain_idle_ms": 300, "drain_timeout": 60}
+    server = serve("http_test_server", "--trust", "127.0.0.0/8", *listen, *pki.use("a"), settings=settings)
+    header = inet("192.0.2.7", 50000)
+    with ByHand((HOST, port), pki.context()) as client:
+        client.raw.send(header[:20])
+        server.sync()
+        server.close_control()
+        server.signal()
+        poll(lambda: refuses((HOST, port)))
+        client.raw.send(header[20:])
+        with contextlib.suppress(ssl.SSLWantReadError):
+            client.tls.do_handshake()
+        hello = client.outgoing.read()
+        client.raw.send(hello[:10])
+        time.sleep(1)  # longer than drain_idle_ms: it has begun
+        client.raw.send(hello[10:])
+        client.handshake()
+        client.tls.write(request(target="/echo"))
+        client.flush()
+        assert "Connection: close" in client.read_until(b"\r\n\r\n").decode()
+    assert server.wait() == 0
+
+
 # --- connections per address ---
 
 
