@@ -31,8 +31,8 @@ typedef struct uvhttp_client_request {
                                    UVHTTP_NEVER: no limit */
     uint32_t response_size_max; /**< bytes of the response body after decoding chunks. Default 1048576 */
     uint32_t head_size_max; /**< bytes of the response head, 64..16777216; also of an interim response. Default 65536 */
-    const char *unix_socket; /**< "/path/of/socket" or "@abstract", at most 108 bytes. Connects to this socket; host and
-                                port of the url only set the Host field. Default none */
+    const char *unix_socket; /**< "/path/of/socket" (at most 107 bytes) or "@abstract" (108). Connects to this socket;
+                                host and port of the url only set the Host field. Default none */
     uint32_t
         interim_max; /**< interim responses (1xx) before the final one, 1..; above: UVHTTP_E_PEER_INTERIM. Default 16 */
 } uvhttp_client_request_t;

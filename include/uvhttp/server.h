@@ -430,7 +430,8 @@ UVHTTP_EXPORT UVHTTP_SETUP_THREAD const char *uvhttp_server_error_text(const uvh
  * registers routes or runs the server. */
 UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_server_error(const uvhttp_server_t *server);
 
-/** Returns the name of the engine, and the reason for its choice in *reason. NULL before run or attach. Any thread. */
+/** Returns the name of the engine, and the reason for its choice in *reason. NULL before run or attach. *reason is
+ * valid until the server is freed. Any thread. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD const char *uvhttp_server_engine(const uvhttp_server_t *server, const char **reason);
 
 /** Returns the libuv loop of the calling loop thread, for the application's own uv handles. NULL on other threads.

@@ -82,6 +82,7 @@ UVHTTP_EXPORT UVHTTP_SETUP_THREAD void uvhttp_tcp_server_on_stopped(uvhttp_tcp_s
                                                                     void (*on_stopped)(void *user), void *user);
 UVHTTP_EXPORT UVHTTP_SETUP_THREAD void uvhttp_tcp_server_free(uvhttp_tcp_server_t *server);
 UVHTTP_EXPORT UVHTTP_SETUP_THREAD const char *uvhttp_tcp_server_error_text(const uvhttp_tcp_server_t *server);
+/** As uvhttp_server_engine. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD const char *uvhttp_tcp_server_engine(const uvhttp_tcp_server_t *server,
                                                                      const char **reason);
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/str.h"
 #include "exec/work.h"
 
 /* A name that is being looked up, in memory of its own: a thread may still do it when nobody wants to know. */
@@ -158,11 +159,16 @@ static void looked_up(uvhttp__job_t *job, bool cancelled) {
     if (status != UVHTTP_OK) finish(connector, status);
 }
 
+/* getaddrinfo(3) would take the low 16 bits of a larger number. */
+static bool is_port(const char *text) {
+    uint64_t port;
+    return uvhttp__str_parse_u64(uvhttp__str_from(text), &port) == UVHTTP_OK && port <= UINT16_MAX;
+}
+
 static int start_name(uvhttp__connector_t *connector, const char *address) {
     const char *colon = strrchr(address, ':');
     size_t size = colon ? (size_t)(colon - address) : 0;
-    if (size == 0 || strlen(address) >= UVHTTP__CONNECT_TEXT_MAX || strlen(colon) > sizeof ":65535" - 1 || !colon[1] ||
-        strspn(colon + 1, "0123456789") != strlen(colon + 1) || strpbrk(address, "/@[]%* "))
+    if (size == 0 || strlen(address) >= UVHTTP__CONNECT_TEXT_MAX || !is_port(colon + 1) || strpbrk(address, "/@[]%* "))
         return UVHTTP_E_ADDRESS;
     if (!uvhttp__work_port_of(connector->loop)) return UVHTTP_E_STATE;
     look_up_t *it = uvhttp__malloc(sizeof *it);
@@ -193,6 +199,7 @@ static bool is_tcp(const uvhttp__endpoint_t *endpoint) {
 
 int uvhttp__connector_start(uvhttp__connector_t *connector, uvhttp__loop_t *loop, const char *address,
                             uvhttp__connect_reach_t reach, uint32_t timeout_ms, uvhttp__connect_cb on_connect) {
+    uvhttp__loop_look_at_clock(loop);
     /* The loop's time is rounded down: one more, so that it is never too short. */
     uint64_t deadline_ms = timeout_ms == UVHTTP_NEVER ? UINT64_MAX : loop->now_ms + timeout_ms + 1;
     *connector = (uvhttp__connector_t){.loop = loop, .on_connect = on_connect, .deadline_ms = deadline_ms, .fd = -1};

@@ -248,9 +248,9 @@ static uvhttp__conn_t *serve(uvhttp__tcp_loop_t *loop, const uvhttp__listener_t 
     return NULL;
 }
 
+/* All of them each time: one may have been opened since the others were paused. */
 static void pause_listeners(uvhttp__tcp_loop_t *loop) {
-    if (atomic_exchange(&loop->paused, true)) return;
-    atomic_fetch_add(&loop->tcp_server->loops_paused, 1);
+    if (!atomic_exchange(&loop->paused, true)) atomic_fetch_add(&loop->tcp_server->loops_paused, 1);
     for (uint32_t i = 0; i < loop->listeners_open; i++) uvhttp__listener_pause(&loop->listeners[i]);
 }
 

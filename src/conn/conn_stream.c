@@ -68,7 +68,12 @@ static NOINLINE size_t on_proxy_data(uvhttp__conn_t *conn, const char *data, siz
     status = begin(conn, address_index);
     if (status != UVHTTP_OK) uvhttp__conn_close(conn, status);
     if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return size;
-    return used < size ? used + conn->stream.ops->on_data(&conn->stream, data + used, size - used) : size;
+    if (used < size) used += conn->stream.ops->on_data(&conn->stream, data + used, size - used);
+    if (conn->loop->draining) { /* the header came behind its start; a handshake behind that has a time of its own */
+        conn->flags &= (uint16_t)~UVHTTP__CONN_BEGAN_LATE;
+        uvhttp__conn_drain(conn);
+    }
+    return used;
 }
 
 /* A connection that ends without a word was a look whether somebody listens. */

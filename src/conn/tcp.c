@@ -244,6 +244,7 @@ int uvhttp__conn_send_ref(uvhttp__conn_t *conn, const void *data, size_t size, v
 }
 
 int uvhttp_tcp_send(uvhttp_tcp_t *tcp, const void *data, size_t size, size_t *queued) {
+    uvhttp__loop_look_at_clock(tcp->stream.loop);
     const uvhttp__tcp_server_options_t *options = &tcp->loop->tcp_server->options;
     int status = may_send(tcp, size, options->write_queue_max);
     if (status == UVHTTP_OK)
@@ -253,6 +254,7 @@ int uvhttp_tcp_send(uvhttp_tcp_t *tcp, const void *data, size_t size, size_t *qu
 }
 
 int uvhttp_tcp_send_ref(uvhttp_tcp_t *tcp, const void *data, size_t size, void (*release)(void *arg), void *arg) {
+    uvhttp__loop_look_at_clock(tcp->stream.loop);
     const uvhttp__tcp_server_options_t *options = &tcp->loop->tcp_server->options;
     return uvhttp__conn_send_ref(tcp, data, size, release, arg,
                                  (uvhttp__channel_capacity_t){options->write_high_watermark, options->write_queue_max});
@@ -272,6 +274,7 @@ void uvhttp_tcp_shutdown(uvhttp_tcp_t *tcp) {
 }
 
 void uvhttp_tcp_close(uvhttp_tcp_t *tcp) {
+    uvhttp__loop_look_at_clock(tcp->stream.loop);
     uvhttp__conn_finish(tcp);
 }
 
@@ -280,6 +283,7 @@ void uvhttp_tcp_reset(uvhttp_tcp_t *tcp) {
 }
 
 int uvhttp_tcp_set_timer(uvhttp_tcp_t *tcp, uint64_t ms) {
+    uvhttp__loop_look_at_clock(tcp->stream.loop);
     if (tcp->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return UVHTTP_E_CLOSED;
     if (tcp->loop->tcp_server->options.idle_timeout > 0) return UVHTTP_E_STATE;
     if (ms == 0)
@@ -456,7 +460,7 @@ int uvhttp_tcp_server_run(uvhttp_tcp_server_t *server, const char *address) {
     if (status != UVHTTP_OK) return status;
     if (server->tcp_server->endpoint_count == 0)
         return refuse(server, UVHTTP_E_STATE, "run: no address: pass one, or call uvhttp_tcp_server_listen before");
-    status = uvhttp__tcp_server_run(server->tcp_server, NULL, NULL);
+    status = uvhttp__tcp_server_run(server->tcp_server);
     return status == UVHTTP_E_STATE ? refuse(server, status, "run: a server runs once") : logged(server, status);
 }
 
@@ -496,9 +500,9 @@ const char *uvhttp_tcp_server_error_text(const uvhttp_tcp_server_t *server) {
 }
 
 const char *uvhttp_tcp_server_engine(const uvhttp_tcp_server_t *server, const char **reason) {
-    const uvhttp__loop_t *loop = server ? server->tcp_server->loops[0].io : NULL;
-    if (reason) *reason = loop ? loop->reason : NULL;
-    return loop ? uvhttp__loop_engine_name(loop) : NULL;
+    const char *why = NULL, *engine = server ? uvhttp__tcp_server_engine(server->tcp_server, &why) : NULL;
+    if (reason) *reason = why;
+    return engine;
 }
 
 void uvhttp_tcp_server_metrics_sized(const uvhttp_tcp_server_t *server, uvhttp_tcp_metrics_t *metrics,

@@ -447,6 +447,11 @@ static int make_loops(uvhttp__tcp_server_t *tcp_server) {
     return UVHTTP_OK;
 }
 
+static void publish_engine(uvhttp__tcp_server_t *tcp_server, const uvhttp__loop_t *io) {
+    snprintf(tcp_server->engine_reason, sizeof tcp_server->engine_reason, "%s", io->reason);
+    atomic_store_explicit(&tcp_server->engine, uvhttp__loop_engine_name(io), memory_order_release);
+}
+
 /* Returns how many threads run; fewer than asked for if the system refuses one, which ends the start. They wait at the
  * gate. */
 static uint32_t start_threads(uvhttp__tcp_server_t *tcp_server) {
@@ -487,7 +492,7 @@ void uvhttp__tcp_server_abandon(uvhttp__tcp_server_t *tcp_server) {
 
 /* Steps that can fail come first. Then the server is ready, and then its loops accept; until then clients wait in the
  * backlog. */
-int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_made)(void *arg), void *arg) {
+int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server) {
     if (tcp_server->running || tcp_server->finished || tcp_server->uv) return UVHTTP_E_STATE;
     tcp_server->running = true;
     int status = make_loops(tcp_server);
@@ -496,7 +501,7 @@ int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_made)(voi
         return status;
     }
     uvhttp__tcp_server_fit_descriptors(tcp_server, tcp_server->options.raise_descriptor_limit);
-    if (on_made) on_made(arg);
+    publish_engine(tcp_server, tcp_server->loops[0].io);
     uint32_t threads = start_threads(tcp_server);
     if (threads < tcp_server->loop_count) {
         snprintf(tcp_server->error, sizeof tcp_server->error, "thread %u cannot be started", threads);
@@ -540,6 +545,7 @@ int uvhttp__tcp_server_attach(uvhttp__tcp_server_t *tcp_server, struct uv_loop_s
     if (status == UVHTTP_OK) status = loop_start(&tcp_server->loops[0]);
     if (status == UVHTTP_OK) {
         uvhttp__tcp_server_fit_descriptors(tcp_server, false);
+        publish_engine(tcp_server, tcp_server->loops[0].io);
         tcp_server->running = true;
         uvhttp__log_writer_open();
         attached_add(tcp_server);

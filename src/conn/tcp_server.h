@@ -225,7 +225,17 @@ struct uvhttp__tcp_server {
     uvhttp__inherited_t inherited; /* from the process that this one replaces */
     uvhttp__liveness_t liveness;
     char error[256];
+    char engine_reason[128];
+    _Atomic(const char *) engine; /* set when all loops are made: a thread that reads it also sees engine_reason and the
+                                     state of the loops, which remain when these have ended */
 };
+
+/* The name of the engine, and *reason why it was chosen; both NULL before the loops are made. Any thread. */
+static inline const char *uvhttp__tcp_server_engine(const uvhttp__tcp_server_t *tcp_server, const char **reason) {
+    const char *engine = atomic_load_explicit(&tcp_server->engine, memory_order_acquire);
+    *reason = engine ? tcp_server->engine_reason : NULL;
+    return engine;
+}
 
 /* Whom the events of the connection go to. */
 static inline const uvhttp__conn_ops_t *uvhttp__conn_ops(const uvhttp__conn_t *conn) {
@@ -240,8 +250,7 @@ int uvhttp__tcp_server_attach(uvhttp__tcp_server_t *tcp_server, struct uv_loop_s
 /* filter: NULL for none; copied, and released by uvhttp__tcp_server_free, if 0 is returned. */
 int uvhttp__tcp_server_listen(uvhttp__tcp_server_t *tcp_server, const char *address,
                               const uvhttp__conn_filter_t *filter, uint16_t *port);
-/* on_made(arg), unless NULL, is called when all loops exist: the engine is known then. Threads can still fail. */
-int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_made)(void *arg), void *arg);
+int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server);
 /* Instead of a run, because a step of the start before it has failed: closes the sockets. Not for an attached server.
  * Does nothing after a run. */
 void uvhttp__tcp_server_abandon(uvhttp__tcp_server_t *tcp_server);

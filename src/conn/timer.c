@@ -30,6 +30,7 @@ int uvhttp_timer_start(uvhttp_timer_t *timer, uint64_t delay_ms, void (*on_timer
     uvhttp__loop_t *loop = uvhttp__tcp_server_current_loop();
     if (!loop) return UVHTTP_E_STATE;
     uvhttp_timer_stop(timer);
+    uvhttp__loop_look_at_clock(loop);
     waiter_t *it = inside(timer);
     uvhttp__timer_init(&it->timer, uvhttp__wheel_kind(&loop->wheel, on_expire, NULL));
     it->loop = loop;

@@ -67,6 +67,7 @@ int uvhttp_request_on_body(uvhttp_request_t *req, uvhttp_body_data_cb on_data, u
 static int may_hold_back(const uvhttp__exchange_t *exchange) {
     if (!uvhttp__exchange_is_here(exchange)) return UVHTTP_E_STATE;
     if (!exchange->incoming || !exchange->incoming->on_end) return UVHTTP_E_STATE;
+    uvhttp__loop_look_at_clock(exchange->loop->tcp->io);
     return exchange->protocol ? UVHTTP_OK : UVHTTP_E_ABORTED;
 }
 

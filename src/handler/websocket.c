@@ -114,6 +114,7 @@ static bool close_is_valid(int code, uvhttp_str_t reason) {
 
 int uvhttp__ws_start_close(uvhttp_ws_t *ws, int code, uvhttp_str_t reason) {
     if (ws->state != UVHTTP__WS_OPEN) return UVHTTP_E_CLOSED;
+    uvhttp__loop_look_at_clock(ws->channel->loop);
     send_close(ws, (uint16_t)code, reason);
     ws->state = UVHTTP__WS_CLOSING;
     ws->closing_ms = uvhttp__channel_now_ms(ws->channel);
@@ -409,6 +410,7 @@ const uvhttp__channel_events_t uvhttp__ws_events = {.on_open = on_open,
 
 void uvhttp_ws_pause(uvhttp_ws_t *ws) {
     if (ws->state != UVHTTP__WS_OPEN || ws->paused) return;
+    uvhttp__loop_look_at_clock(ws->channel->loop);
     ws->paused = true;
     ws->paused_ms = uvhttp__channel_now_ms(ws->channel);
     ws->channel->ops->pause(ws->channel);
@@ -418,6 +420,7 @@ void uvhttp_ws_pause(uvhttp_ws_t *ws) {
  * must not profit from an application that pauses often. */
 void uvhttp_ws_resume(uvhttp_ws_t *ws) {
     if (!ws->paused) return;
+    uvhttp__loop_look_at_clock(ws->channel->loop);
     uint64_t pause_ms = uvhttp__channel_now_ms(ws->channel) - ws->paused_ms;
     ws->paused = false;
     ws->received_ms += pause_ms;

@@ -26,6 +26,7 @@ struct uvhttp__engine {
     const char *name;
     /* Whether it works here, tried with a real round trip. Writes why not into reason[size]. */
     bool (*preflight)(char *reason, size_t size);
+    /* Returns as uvhttp__loop_new. UVHTTP_E_UNSUPPORTED: errno says why, and nothing is in the log. */
     int (*loop_new)(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop);
     int (*loop_enter)(uvhttp__loop_t *loop); /* NULL: nothing can fail */
     void (*loop_run)(uvhttp__loop_t *loop);

@@ -471,7 +471,8 @@ struct uvhttp__loop {
                   before */
     bool stopping;
     bool is_guest;
-    int failure; /* errno of what ended the backend; 0: none */
+    bool entered; /* of a guest: the embedding loop is in a callback of it */
+    int failure;  /* errno of what ended the backend; 0: none */
     uint32_t stream_count;
     uint32_t iteration_number; /* wraps */
     uint32_t index;            /* among the loops of its owner */
@@ -564,6 +565,13 @@ void uvhttp__fd_wait_stop(uvhttp__fd_wait_t *wait);
 
 /* A fresh reading of the clock, ns; loop->now_ns is the cached one. */
 uint64_t uvhttp__clock_ns(void);
+/* For what an application may call outside of a guest's callbacks: in those of its own in the embedding loop, and while
+ * that does not run. The guest's iteration may have started long ago: now_ns and now_ms are read anew. */
+static inline void uvhttp__loop_look_at_clock(uvhttp__loop_t *loop) {
+    if (__builtin_expect(!loop->is_guest || loop->entered, 1)) return;
+    loop->now_ns = uvhttp__clock_ns();
+    loop->now_ms = loop->now_ns / 1000000u;
+}
 /* Unix time, ms. */
 int64_t uvhttp__clock_unix_ms(void);
 /* CPU time that all threads of the process have used, ns. */

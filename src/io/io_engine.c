@@ -1,7 +1,10 @@
 /* Owns: the choice of a loop's engine, and what goes from its owner to it. May include: base, obs. */
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <uvhttp/log.h>
 
+#include "base/libc.h"
 #include "base/sigpipe.h"
 #include "base/standard_fds.h"
 #include "base/str.h"
@@ -40,8 +43,9 @@ int uvhttp__loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loo
     if (uvhttp__engine_uring.preflight(why, sizeof why)) {
         bool asked = options->engine == UVHTTP__ENGINE_URING;
         int status = new_with(&uvhttp__engine_uring, options, asked ? "asked for" : "preflight passed", loop);
-        if (status != UVHTTP_E_UNSUPPORTED || asked) return status;
-        snprintf(why, sizeof why, "io_uring passed its preflight, but a ring could not be made");
+        if (status != UVHTTP_E_UNSUPPORTED) return status;
+        snprintf(why, sizeof why, "io_uring passed its preflight, but a ring could not be made: %s",
+                 strerrordesc_np(errno));
     }
 #endif
     if (options->engine == UVHTTP__ENGINE_URING) {

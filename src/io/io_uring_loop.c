@@ -146,7 +146,8 @@ static int loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop
     int made = uvhttp__uring_open(uring, guest ? IORING_SETUP_TASKRUN_FLAG : IORING_SETUP_R_DISABLED);
     if (made < 0) {
         uvhttp__uring_free(uring);
-        return UVHTTP_E_UNSUPPORTED;
+        errno = -made;
+        return made == -EMFILE || made == -ENFILE ? UVHTTP_E_NO_DESCRIPTORS : UVHTTP_E_UNSUPPORTED;
     }
     status = uvhttp__uring_buffers_new(uring, options);
     if (status == UVHTTP_OK)
@@ -155,10 +156,12 @@ static int loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop
         *loop = &uring->loop;
         return UVHTTP_OK;
     }
+    int error = errno;
     if (guest)
         uvhttp__uv_embed_uring_free(uring, NULL, NULL);
     else
         uvhttp__uring_free(uring);
+    errno = error;
     return status;
 }
 

@@ -16,7 +16,12 @@ void uvhttp__uv_embed_arm_timer(uvhttp__loop_t *loop, uv_timer_t *timer, uv_time
 /* The embedding loop calls a guest, and may have called another one before. Precedes whatever may call the owner, while
  * the loop is not being freed. */
 static inline void uvhttp__uv_embed_enter(uvhttp__loop_t *loop) {
+    loop->entered = true;
     if (loop->on_enter) loop->on_enter(loop, loop->arg);
+}
+/* What may call the owner is over. */
+static inline void uvhttp__uv_embed_leave(uvhttp__loop_t *loop) {
+    loop->entered = false;
 }
 
 /* --- uv_embed_epoll.c --- */

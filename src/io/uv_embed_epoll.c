@@ -38,6 +38,7 @@ static void guest_prepare(uv_prepare_t *prepare) {
     uvhttp__epoll_t *epoll = prepare->data;
     uvhttp__uv_embed_enter(&epoll->loop);
     guest_leave(epoll);
+    uvhttp__uv_embed_leave(&epoll->loop);
     if (epoll->freeing) return; /* the handles are closing: nothing may be started again */
     uvhttp__uv_embed_arm_timer(&epoll->loop, &epoll->timer, guest_on_timer);
     if (uvhttp__iteration_pending(&epoll->loop)) {
@@ -55,6 +56,7 @@ static void guest_on_readable(void *arg) {
     if (__builtin_expect(epoll->refusals.count > 0 || epoll->loop.waited->error, 0))
         uvhttp__epoll_look_at_refusal(epoll);
     uvhttp__epoll_drain(epoll);
+    uvhttp__uv_embed_leave(&epoll->loop);
 }
 
 /* Only uvhttp__fd_set_poll_by_uv can fail: it comes first, so that there is nothing to unwind. */

@@ -42,6 +42,7 @@ static void guest_prepare(uv_prepare_t *prepare) {
     uvhttp__uring_t *uring = prepare->data;
     uvhttp__uv_embed_enter(&uring->loop);
     uvhttp__iteration_end(&uring->loop);
+    uvhttp__uv_embed_leave(&uring->loop);
     if (uring->handles_open > 0) { /* it was freed in this iteration: a closing handle must not be started */
         /* The last connections close; uvhttp__uring_abandon closes descriptors of completions that are not consumed. */
         if (!uring->failed) uvhttp__uring_submitted(uring, io_uring_submit(&uring->ring));
@@ -66,6 +67,7 @@ static void guest_check(uv_check_t *check) {
         if (status < 0 && status != -EINTR) uvhttp__uring_refused(uring, -status);
     }
     uvhttp__uring_iterate(uring);
+    uvhttp__uv_embed_leave(&uring->loop);
 }
 
 static void guest_on_event(uv_poll_t *poll_handle, int status, int events) {
@@ -106,7 +108,11 @@ int uvhttp__uv_embed_uring_start(uvhttp__uring_t *uring, uv_loop_t *embedding) {
     uring->loop.uv = embedding;
     uring->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (uring->event_fd < 0) return UVHTTP_E_NO_DESCRIPTORS;
-    if (io_uring_register_eventfd(&uring->ring, uring->event_fd) < 0) return UVHTTP_E_UNSUPPORTED;
+    int registered = io_uring_register_eventfd(&uring->ring, uring->event_fd);
+    if (registered < 0) {
+        errno = -registered;
+        return UVHTTP_E_UNSUPPORTED;
+    }
     io_uring_cq_eventfd_toggle(&uring->ring, false);
     /* The order matters only for errors: poll and async can fail, and are first. */
     if (uv_poll_init(embedding, &uring->poll, uring->event_fd) != 0) return UVHTTP_E_IO;

@@ -90,8 +90,23 @@ static void emit(uvhttp_log_level_t level, const char *text, size_t size, bool c
     if (!emit_to_callback(level, text, size, cut)) emit_to_stderr(level, text, size, cut, now_ns);
 }
 
+/* A child gets the mutex free, or as held by the thread that forks within the callback. */
+static void before_fork(void) {
+    if (!inside) pthread_mutex_lock(&callback_mutex);
+}
+
+static void after_fork(void) {
+    if (!inside) pthread_mutex_unlock(&callback_mutex);
+}
+
+static void prepare_for_forks(void) {
+    pthread_atfork(before_fork, after_fork, after_fork);
+}
+
 int uvhttp_log_set_callback(uvhttp_log_cb cb, void *user) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (inside) return UVHTTP_E_STATE;
+    pthread_once(&once, prepare_for_forks);
     pthread_mutex_lock(&callback_mutex);
     callback = cb;
     callback_user = user;

@@ -73,7 +73,7 @@ static void get_config(uvhttp_request_t *req, uvhttp_response_t *res, void *user
     (void)req;
     const uvhttp__admin_t *admin = user;
     uvhttp_server_config_t config;
-    const char *reason = NULL, *engine = uvhttp__server_engine(admin->server, &reason);
+    const char *reason = NULL, *engine = uvhttp__tcp_server_engine(admin->server->tcp_server, &reason);
     uvhttp__writer_t json = {0};
     uvhttp__write_text(&json, "{");
     uvhttp__write_member(&json, "version", uvhttp_version());

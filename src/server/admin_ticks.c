@@ -30,7 +30,7 @@ static void on_close(uvhttp_events_t *stream, int status, void *user) {
 static void write_history(uvhttp__writer_t *json, const uvhttp__admin_t *admin) {
     const uvhttp__admin_ticks_t *ticks = &admin->ticks;
     uint32_t first = ticks->history_count > UVHTTP__ADMIN_HISTORY ? ticks->history_count - UVHTTP__ADMIN_HISTORY : 0;
-    const char *reason = NULL, *engine = uvhttp__server_engine(admin->server, &reason);
+    const char *reason = NULL, *engine = uvhttp__tcp_server_engine(admin->server->tcp_server, &reason);
     char addresses[512];
     uvhttp__tcp_server_addresses(admin->server->tcp_server, addresses, sizeof addresses);
     uvhttp__write_text(json, "{");

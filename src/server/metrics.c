@@ -45,7 +45,7 @@ static void read_queue_times(const uvhttp_server_t *server, uvhttp_metrics_t *me
 
 static void read_times(const uvhttp_server_t *server, uvhttp_metrics_t *metrics) {
     /* Once the engine is known, the state of the loops exists and other threads may read it. */
-    if (!atomic_load_explicit(&server->engine, memory_order_acquire)) return;
+    if (!atomic_load_explicit(&server->tcp_server->engine, memory_order_acquire)) return;
     uvhttp__histogram_t *sum = uvhttp__alloc_aligned(64, sizeof *sum);
     if (!sum) return;
     uvhttp__histogram_init(sum);

@@ -166,7 +166,8 @@ static void add_exemplars(const sources_t *sources, const uvhttp__series_shard_t
 bool uvhttp__metrics_read_series(const uvhttp_server_t *server, uvhttp__metrics_snapshot_t *snapshot) {
     sources_t sources = {0};
     uint32_t loops = server->tcp_server->loop_count, used = 0;
-    if (!server->service.config.metrics || !atomic_load_explicit(&server->engine, memory_order_acquire)) return true;
+    if (!server->service.config.metrics || !atomic_load_explicit(&server->tcp_server->engine, memory_order_acquire))
+        return true;
     bool collected = collect(server, &sources);
     if (collected && sources.count > 0) {
         snapshot->series = uvhttp__malloc(sources.count * sizeof *snapshot->series);

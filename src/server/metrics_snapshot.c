@@ -14,7 +14,7 @@ static const uvhttp__metrics_snapshot_t *full(const uvhttp_metrics_snapshot_t *s
 
 /* The loops' state is there, and other threads may look at it, once the engine is known. */
 static bool has_loops(const uvhttp_server_t *server) {
-    return atomic_load_explicit(&server->engine, memory_order_acquire) != NULL;
+    return atomic_load_explicit(&server->tcp_server->engine, memory_order_acquire) != NULL;
 }
 
 static uint64_t counter(const uvhttp__counters_t *shard, unsigned index) {
@@ -92,7 +92,7 @@ static uint64_t unix_ns(void) {
 uvhttp_metrics_snapshot_t *uvhttp_metrics_take(const uvhttp_server_t *server) {
     uvhttp__metrics_snapshot_t *snapshot = server ? uvhttp__calloc(1, sizeof *snapshot) : NULL;
     if (!snapshot) return NULL;
-    const char *reason, *engine = uvhttp__server_engine(server, &reason);
+    const char *reason, *engine = uvhttp__tcp_server_engine(server->tcp_server, &reason);
     snapshot->shown = (uvhttp_metrics_snapshot_t){.struct_size = sizeof(uvhttp_metrics_snapshot_t),
                                                   .recording = server->service.config.metrics,
                                                   .version = uvhttp_version(),

@@ -219,19 +219,9 @@ int uvhttp__server_listen(uvhttp_server_t *server, const char *address, const uv
     return UVHTTP_OK;
 }
 
-static void publish_engine(uvhttp_server_t *server) {
-    const uvhttp__loop_t *loop = server->tcp_server->loops[0].io;
-    snprintf(server->engine_reason, sizeof server->engine_reason, "%s", loop->reason);
-    atomic_store_explicit(&server->engine, uvhttp__loop_engine_name(loop), memory_order_release);
-}
-
 /* Otherwise start and end have a line of their own, unless `quiet`. */
 static bool logs_info(void) {
     return uvhttp__log_enabled(UVHTTP_LOG_LEVEL_INFO);
-}
-
-static void on_made(void *arg) {
-    publish_engine(arg);
 }
 
 /* Until the line of the end is written: no thread of a server waits for standard error. */
@@ -299,7 +289,7 @@ int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
         uvhttp__admin_stop(server->admin);
         return status;
     }
-    status = uvhttp__tcp_server_run(server->tcp_server, on_made, server);
+    status = uvhttp__tcp_server_run(server->tcp_server);
     keep_log_open(server); /* of a server that was never ready, too */
     uvhttp__reload_wait(&server->reload);
     uvhttp__work_stop(server->service.work, drain_deadline_ns(server));
@@ -327,7 +317,6 @@ int uvhttp_server_attach(uvhttp_server_t *server, struct uv_loop_s *loop) {
     if (server->tcp_server->dry_run) return uvhttp__server_remember(server, UVHTTP_E_STATE, "attach: not in a dry run");
     int status = uvhttp__tcp_server_attach(server->tcp_server, loop);
     if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "attach: %s", uvhttp_error_message(status));
-    publish_engine(server);
     const char *reason, *engine = uvhttp_server_engine(server, &reason);
     UVHTTP_LOG_INFO("http: attached to a loop of the application: uvhttp %s on %s (%s)", uvhttp_version(), engine,
                     reason);
@@ -369,7 +358,7 @@ void uvhttp_server_on_stopped(uvhttp_server_t *server, uvhttp_server_cb on_stopp
 }
 
 const char *uvhttp_server_engine(const uvhttp_server_t *server, const char **reason) {
-    const char *why = NULL, *engine = server ? uvhttp__server_engine(server, &why) : NULL;
+    const char *why = NULL, *engine = server ? uvhttp__tcp_server_engine(server->tcp_server, &why) : NULL;
     if (reason) *reason = why;
     return engine;
 }

@@ -33,21 +33,11 @@ struct uvhttp_server {
     bool ran;                   /* once: the loops and listening sockets are gone with the first run */
     char error[512];            /* what went wrong last outside of the router, with error_code; "": nothing */
     int error_code;
-    char engine_reason[128];
-    _Atomic(const char *) engine; /* set when all loops are made: a thread that reads it also sees engine_reason and the
-                                     state of the loops */
 };
 
 /* The server whose loop it is. */
 static inline uvhttp_server_t *uvhttp__server_of(const uvhttp__http_loop_t *loop) {
     return UVHTTP__CONTAINER_OF(loop->service, uvhttp_server_t, service);
-}
-
-/* As uvhttp_server_engine. */
-static inline const char *uvhttp__server_engine(const uvhttp_server_t *server, const char **reason) {
-    const char *engine = atomic_load_explicit(&server->engine, memory_order_acquire);
-    *reason = engine ? server->engine_reason : NULL;
-    return engine;
 }
 
 /* uvhttp_server_listen with a filter, as uvhttp__tcp_server_listen. */

@@ -299,10 +299,10 @@ static void on_loop_drain(uvhttp__tcp_loop_t *loop, bool cut) {
     }
 }
 
-/* An empty batch is the sign that there is nothing left. */
+/* An empty batch is the sign that there is nothing left. A lookup that was abandoned is waited for in on_loop_stop. */
 static bool is_busy(const uvhttp__tcp_loop_t *loop) {
     const uvhttp__exporter_t *exporter = exporter_of(loop);
-    return exporter->state != IDLE || exporter->otlp.spans > 0 || exporter->port.pending > 0;
+    return exporter->state != IDLE || exporter->otlp.spans > 0;
 }
 
 static const uvhttp__conn_ops_t ops = {.conn_size = sizeof(uvhttp__conn_t),
@@ -313,7 +313,7 @@ static const uvhttp__conn_ops_t ops = {.conn_size = sizeof(uvhttp__conn_t),
 
 static void *run(void *arg) {
     uvhttp__exporter_t *exporter = arg;
-    int status = uvhttp__tcp_server_run(exporter->server, NULL, NULL);
+    int status = uvhttp__tcp_server_run(exporter->server);
     if (status != UVHTTP_OK)
         UVHTTP_LOG_ERROR("trace: the exporter has ended, spans are lost: %s", exporter->server->error);
     return NULL;

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from harness import HOST, free_port
+from harness import HOST, free_port, poll
 from pki import ByHand, Pki
 from wire import Closed, Connection, request
 
@@ -224,6 +224,33 @@ def test_a_stop_does_not_wait_for_a_header(serve_proxied):
         server.stop()
 
 
+def refuses(address):
+    try:
+        Connection(address).close()
+        return False
+    except (ConnectionRefusedError, ConnectionResetError):  # reset: it came just before the end of the listener
+        return True
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_stop_does_not_wait_for_a_request_behind_a_header(serve_proxied, asks):
+    """The header had begun to come: it may end, and a request may follow within drain_idle_ms."""
+    server = serve_proxied(settings={"drain_idle_ms": 1000, "drain_timeout": 60})
+    with Connection(server.proxied) as connection:
+        connection.socket.sendall(b"PROXY TCP4 ")
+        server.sync()
+        server.close_control()
+        server.signal()
+        poll(lambda: refuses(server.proxied))
+        connection.socket.sendall(b"192.0.2.7 198.51.100.1 50000 443\r\n")
+        begin = time.monotonic()
+        if asks:
+            assert connection.get("/n/2").header("Connection") == "close"
+        connection.assert_closed()
+        assert time.monotonic() - begin < 10
+    assert server.wait() == 0
+
+
 def test_without_trust_such_an_address_is_refused(serve):
     server = serve("http_test_server", listen=["127.0.0.1:0 proxy_protocol"], address=(HOST, 1), wait=False)
     assert server.wait() == 1
@@ -283,6 +310,34 @@ def test_a_header_stands_before_the_handshake(serve, tmp_path, step):
         with pytest.raises((AssertionError, ConnectionResetError, Closed)):
             client.handshake()
     server.wait_counter("rejected_proxy_missing", 1)
+
+
+def test_a_handshake_behind_a_header_that_ends_in_a_drain_has_its_time(serve, tmp_path):
+    pki = Pki(tmp_path)
+    pki.issue("a", "/CN=a.test", ["a.test"])
+    port = free_port()
+    listen = ["--tls-listen", f"{HOST}:{port} proxy_protocol"]
+    settings = {"drain_idle_ms": 300, "drain_timeout": 60}
+    server = serve("http_test_server", "--trust", "127.0.0.0/8", *listen, *pki.use("a"), settings=settings)
+    header = inet("192.0.2.7", 50000)
+    with ByHand((HOST, port), pki.context()) as client:
+        client.raw.send(header[:20])
+        server.sync()
+        server.close_control()
+        server.signal()
+        poll(lambda: refuses((HOST, port)))
+        client.raw.send(header[20:])
+        with contextlib.suppress(ssl.SSLWantReadError):
+            client.tls.do_handshake()
+        hello = client.outgoing.read()
+        client.raw.send(hello[:10])
+        time.sleep(1)  # longer than drain_idle_ms: it has begun
+        client.raw.send(hello[10:])
+        client.handshake()
+        client.tls.write(request(target="/echo"))
+        client.flush()
+        assert "Connection: close" in client.read_until(b"\r\n\r\n").decode()
+    assert server.wait() == 0
 
 
 # --- connections per address ---

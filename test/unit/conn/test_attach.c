@@ -3,6 +3,8 @@
 
 #include <string.h>
 #include <sys/resource.h>
+#include <uvhttp/log.h>
+#include <uvhttp/timer.h>
 
 typedef struct app {
     fixture_t *fixture;
@@ -186,6 +188,49 @@ static void test_addresses_have_a_bound(void **state) {
     app_join(app);
 }
 
+static void listen_on_another(app_t *app) {
+    fixture_t *fixture = app->fixture;
+    expect(fixture, uvhttp_tcp_server_listen(fixture->server, "127.0.0.1:0", &fixture->port), UVHTTP_OK);
+    fixture_saw(fixture, SEEN_AGAIN, 1);
+}
+
+static atomic_int waits;
+
+static void count_waits(uvhttp_log_level_t level, const char *message, size_t size, void *user) {
+    (void)level, (void)size, (void)user;
+    if (strstr(message, "others wait in the backlog")) atomic_fetch_add(&waits, 1);
+}
+
+/* Nobody waits for it with a poll that reports it again and again. */
+static void test_a_listener_that_is_opened_at_the_limit_waits_as_the_others_do(void **state) {
+    fixture_t *fixture = *state;
+    const uvhttp_log_level_t level = uvhttp_log_get_level();
+    atomic_store(&waits, 0);
+    assert_int_equal(uvhttp_log_set_callback(count_waits, NULL), UVHTTP_OK);
+    assert_int_equal(uvhttp_log_set_rate_limit(0), UVHTTP_OK);
+    assert_int_equal(uvhttp_log_set_level(UVHTTP_LOG_LEVEL_DEBUG), UVHTTP_OK);
+    fixture->config.max_connections = 1;
+    app_t *app = app_new(fixture);
+    int first = app_dial(app, attach_and_listen), second = dial(fixture);
+    for (int i = 0; i < 1000 && atomic_load(&waits) == 0; i++) ping(first);
+    app->work = listen_on_another;
+    uv_async_send(&app->wake);
+    wait_seen(fixture, SEEN_AGAIN, 1);
+    int third = dial(fixture);
+    client_send(third, "ping", 4);
+    assert_false(wait_fd(third, POLLIN, 200));
+    ping(first);
+    assert_in_range(atomic_load(&waits), 1, 2);
+    assert_int_equal(uvhttp_log_set_level(level), UVHTTP_OK);
+    assert_int_equal(uvhttp_log_set_callback(NULL, NULL), UVHTTP_OK);
+    close(first);
+    close(second);
+    client_expect(third, "ping", 4);
+    close(third);
+    uvhttp_tcp_server_stop(fixture->server);
+    app_join(app);
+}
+
 /* The application's own handles may use a connection: what they send outside an iteration goes out, too. */
 static void tick(uv_timer_t *timer) {
     app_t *app = timer->data;
@@ -208,6 +253,47 @@ static void test_the_applications_timer_sends(void **state) {
     uv_async_send(&app->wake);
     for (int i = 0; i < 20; i++) client_expect(fd, "tick", 4);
     client_expect_eof(fd);
+    close(fd);
+    uvhttp_tcp_server_stop(fixture->server);
+    app_join(app);
+}
+
+#define DELAY_MS 300
+
+static uint64_t set_ms;
+static uvhttp_timer_t own_timer;
+
+static void check_delay(fixture_t *fixture) {
+    if (clock_ms() - set_ms + 1 < DELAY_MS) fixture_saw(fixture, SEEN_WRONG, 1);
+    fixture_saw(fixture, SEEN_AGAIN, 1);
+}
+
+static void on_tcp_timer(uvhttp_tcp_t *tcp, void *user) {
+    (void)tcp;
+    check_delay(user);
+}
+
+static void on_own_timer(uvhttp_timer_t *timer, void *user) {
+    (void)timer;
+    check_delay(user);
+}
+
+static void set_timers(app_t *app) {
+    set_ms = clock_ms();
+    expect(app->fixture, uvhttp_tcp_set_timer(app->fixture->tcp, DELAY_MS), UVHTTP_OK);
+    expect(app->fixture, uvhttp_timer_start(&own_timer, DELAY_MS, on_own_timer, app->fixture), UVHTTP_OK);
+}
+
+/* The loop has waited for long when the application's callback comes, before any of the server's. */
+static void test_a_timer_that_the_application_sets_is_not_early(void **state) {
+    fixture_t *fixture = *state;
+    fixture->handlers.on_timer = on_tcp_timer;
+    app_t *app = app_new(fixture);
+    int fd = app_dial(app, attach_and_listen);
+    nanosleep(&(struct timespec){.tv_nsec = 500 * 1000000}, NULL);
+    app->work = set_timers;
+    uv_async_send(&app->wake);
+    wait_seen(fixture, SEEN_AGAIN, 2);
     close(fd);
     uvhttp_tcp_server_stop(fixture->server);
     app_join(app);
@@ -241,10 +327,11 @@ static void test_other_threads_send_while_it_stops(void **state) {
 }
 
 int main(void) {
-    return RUN_ON_ENGINES(test_an_attached_server_serves_stops_and_is_freed,
-                          test_an_attached_server_leaves_the_limit_of_descriptors_alone,
-                          test_stop_before_attach_is_not_lost, test_a_server_without_addresses_stops,
-                          test_an_attached_server_is_not_run, test_attach_is_for_a_fresh_server_only,
-                          test_addresses_have_a_bound, test_the_applications_timer_sends,
-                          test_other_threads_send_while_it_stops);
+    return RUN_ON_ENGINES(
+        test_an_attached_server_serves_stops_and_is_freed,
+        test_an_attached_server_leaves_the_limit_of_descriptors_alone, test_stop_before_attach_is_not_lost,
+        test_a_server_without_addresses_stops, test_an_attached_server_is_not_run,
+        test_attach_is_for_a_fresh_server_only, test_addresses_have_a_bound,
+        test_a_listener_that_is_opened_at_the_limit_waits_as_the_others_do, test_the_applications_timer_sends,
+        test_a_timer_that_the_application_sets_is_not_early, test_other_threads_send_while_it_stops);
 }

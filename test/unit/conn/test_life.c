@@ -123,6 +123,22 @@ static void test_a_server_runs_once(void **state) {
     assert_non_null(strstr(uvhttp_tcp_server_error_text(fixture->server), "listen"));
 }
 
+/* Another thread may ask for it at any time. */
+static void test_the_engine_of_a_server_that_has_ended_is_known(void **state) {
+    fixture_t *fixture = *state;
+    const char *reason = NULL, *after = NULL;
+    fixture_start(fixture);
+    int fd = dial(fixture);
+    ping(fd);
+    const char *engine = uvhttp_tcp_server_engine(fixture->server, &reason);
+    assert_non_null(engine);
+    close(fd);
+    assert_int_equal(fixture_stop(fixture), UVHTTP_OK);
+    assert_ptr_equal(uvhttp_tcp_server_engine(fixture->server, &after), engine);
+    assert_ptr_equal(after, reason);
+    assert_true(strlen(reason) > 0);
+}
+
 static void listen_more(uvhttp_tcp_t *tcp, void *user) {
     fixture_t *fixture = user;
     count_open(tcp, user);
@@ -348,6 +364,7 @@ int main(void) {
         ON_ENGINES(test_stop_before_run_ends_it_at_once),
         ON_ENGINES(test_stop_from_another_thread_at_any_moment),
         ON_ENGINES(test_a_server_runs_once),
+        ON_ENGINES(test_the_engine_of_a_server_that_has_ended_is_known),
         ON_ENGINES(test_a_server_that_runs_takes_no_more_addresses),
         ON_ENGINES(test_a_server_that_never_ran_can_be_freed),
         ON_ENGINES(test_run_without_an_address_is_refused),

@@ -1,4 +1,6 @@
 /* Owns: tests of request bodies that the handler takes as they arrive. */
+#include <uv.h>
+
 #include "conn/conn.h"
 #include "support/failing_allocator.h"
 #include "support/streaming.h"
@@ -535,6 +537,58 @@ static void test_a_server_that_drains_lets_the_body_come(void **state) {
     assert_int_equal(counter(serving, "drain_cut_off"), 0);
 }
 
+/* --- in an embedding loop --- */
+
+static uvhttp_request_t *held;
+
+static void hold(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
+    (void)res, (void)data, (void)user;
+    if (!held) assert_int_equal(uvhttp_request_pause_body(req), UVHTTP_OK);
+    held = req;
+}
+
+static void respond_at_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
+    (void)req, (void)user;
+    if (status == UVHTTP_OK) (void)uvhttp_response_text(res, 200, "whole");
+}
+
+static void take_and_hold(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)res, (void)user;
+    assert_int_equal(uvhttp_request_on_body(req, hold, respond_at_end, NULL), UVHTTP_OK);
+}
+
+static void free_stopped(uvhttp_server_t *server, void *user) {
+    (void)user;
+    uvhttp_server_free(server);
+}
+
+/* The application resumes it before any iteration of the server, behind a long wait: that is not the client's time. */
+static void test_a_pause_in_an_embedding_loop_is_not_the_clients_time(void **state) {
+    serving_t *serving = *state;
+    uv_loop_t loop;
+    held = NULL;
+    serving->config.min_receive_rate = 1000;
+    serving->config.rate_grace = 1;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    uvhttp_server_t *server = uvhttp_server_new(&serving->config);
+    const uvhttp_route_options_t streamed = {.stream_body = true};
+    assert_int_equal(uvhttp_route_options(uvhttp_post(server, "/", take_and_hold, NULL), &streamed), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_attach(server, &loop), UVHTTP_OK);
+    uvhttp_server_on_stopped(server, free_stopped, NULL);
+    assert_int_equal(uvhttp_server_listen(server, "127.0.0.1:0", &serving->port), UVHTTP_OK);
+    int fd = client_ask(serving, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab");
+    while (!held) uv_run(&loop, UV_RUN_ONCE);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    nanosleep(&(struct timespec){.tv_sec = 2, .tv_nsec = 500 * 1000000}, NULL);
+    assert_int_equal(uvhttp_request_resume_body(held), UVHTTP_OK);
+    for (int i = 0; i < 3; i++) uv_run(&loop, UV_RUN_NOWAIT);
+    client_send(fd, "cd", 2);
+    uvhttp_server_stop(server);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    client_read_last(fd, 200);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 int main(void) {
     test_allocator_install();
     return RUN_ON_EACH(
@@ -552,5 +606,5 @@ int main(void) {
         test_a_client_that_goes_at_any_byte_is_reported_once, test_a_reset_reaches_a_paused_handler,
         test_a_malformed_chunk_is_reported_and_refused, test_what_comes_can_be_sent_back_at_once,
         test_another_thread_responds_before_the_body_is_there, test_a_body_waits_for_a_middleware_that_waits,
-        test_a_server_that_drains_lets_the_body_come);
+        test_a_server_that_drains_lets_the_body_come, test_a_pause_in_an_embedding_loop_is_not_the_clients_time);
 }

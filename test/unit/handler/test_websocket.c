@@ -1,6 +1,8 @@
 /* Owns: tests of WebSocket routes from the inside: registration and its errors, options, memory that runs out, what an
  * idle connection costs. What goes over the wire is tested by test/integration/test_websocket.py. */
 /* Needs: websocket. */
+#include <uv.h>
+
 #include "support/http_server.h"
 
 #include "handler/websocket.h"
@@ -383,6 +385,49 @@ static void test_calls_in_a_state_that_does_not_allow_them_send_nothing(void **s
     serving_leave(serving, fd);
 }
 
+static uvhttp_ws_t *kept;
+
+static void keep(uvhttp_ws_t *ws, void *user) {
+    (void)user;
+    kept = ws;
+}
+
+static void free_stopped(uvhttp_server_t *server, void *user) {
+    (void)user;
+    uvhttp_server_free(server);
+}
+
+/* The loop has waited for long when the application calls, before any iteration of the server. */
+static void test_a_close_by_the_application_of_an_embedding_loop_has_its_time(void **state) {
+    serving_t *serving = *state;
+    const uvhttp_ws_options_t options = {.close_timeout = 1};
+    const uvhttp_ws_handlers_t keeping = {
+        .on_open = keep, .on_message = on_message, .on_close = on_close, .options = &options};
+    uv_loop_t loop;
+    kept = NULL;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    uvhttp_server_t *server = uvhttp_server_new(&serving->config);
+    assert_non_null(uvhttp_websocket(server, "/ws", &keeping, NULL));
+    assert_int_equal(uvhttp_server_attach(server, &loop), UVHTTP_OK);
+    uvhttp_server_on_stopped(server, free_stopped, NULL);
+    assert_int_equal(uvhttp_server_listen(server, "127.0.0.1:0", &serving->port), UVHTTP_OK);
+    int fd = client_ask(serving, HANDSHAKE);
+    while (!kept) uv_run(&loop, UV_RUN_ONCE);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    assert_int_equal(client_read(fd)->status, 101);
+    nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 300 * 1000000}, NULL);
+    assert_int_equal(uvhttp_ws_close(kept, 1001, ""), UVHTTP_OK);
+    for (int i = 0; i < 3; i++) uv_run(&loop, UV_RUN_NOWAIT);
+    client_expect(fd, "\x88\x02\x03\xe9", 4);
+    client_send(fd, "\x88\x82\0\0\0\0\x03\xe9", 8);
+    uvhttp_server_stop(server);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(atomic_load(&last_code), 1001);
+    client_expect_eof(fd);
+    close(fd);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 int main(void) {
     test_allocator_install();
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
@@ -397,6 +442,7 @@ int main(void) {
         ON_EACH(test_an_idle_connection_costs_less_than_a_kilobyte),
         ON_EACH(test_a_stop_lets_a_last_message_out),
         ON_EACH(test_a_hook_that_changes_the_response_leaves_no_connection_behind),
+        ON_EACH(test_a_close_by_the_application_of_an_embedding_loop_has_its_time),
         ON_EACH(test_calls_in_a_state_that_does_not_allow_them_send_nothing),
     };
     return RUN_TABLE(tests);

@@ -72,6 +72,32 @@ static void test_a_kernel_without_buffer_rings_uring(void **state) {
     (void)state;
     check_refusal(0, EINVAL, "io_uring: provided buffer ring: Invalid argument; Linux 6.1 or newer is needed");
 }
+
+static int make_loop(uvhttp__engine_kind_t kind) {
+    uvhttp__counters_t *counters = aligned_alloc(64, (sizeof *counters + 63) / 64 * 64);
+    const uvhttp__loop_options_t options = {
+        .engine = kind, .receive_buffer_size = 16384, .receive_buffer_count = 64, .counters = counters};
+    uvhttp__loop_t *loop = NULL;
+    int status = uvhttp__loop_new(&options, &loop);
+    if (status == UVHTTP_OK) uvhttp__loop_free(loop, NULL, NULL);
+    free(counters);
+    return status;
+}
+
+#define LATER "io_uring passed its preflight, but a ring could not be made: "
+
+/* It passes once in a process: rings may be refused later, for memory or descriptors. */
+static void test_a_ring_that_is_refused_after_the_preflight_uring(void **state) {
+    (void)state;
+    setup_error = buffers_error = 0;
+    assert_int_equal(make_loop(UVHTTP__ENGINE_URING), UVHTTP_OK);
+    check_refusal(EPERM, 0, LATER "Operation not permitted");
+    check_refusal(0, EINVAL, LATER "Invalid argument");
+    buffers_error = 0;
+    setup_error = EMFILE;
+    assert_int_equal(make_loop(UVHTTP__ENGINE_URING), UVHTTP_E_NO_DESCRIPTORS);
+    setup_error = 0;
+}
 #endif
 
 int main(void) {
@@ -81,8 +107,10 @@ int main(void) {
         cmocka_unit_test(test_a_kernel_without_io_uring),
         cmocka_unit_test(test_a_kernel_whose_io_uring_is_forbidden),
         {"test_a_kernel_without_buffer_rings (uring)", test_a_kernel_without_buffer_rings_uring, NULL, NULL, NULL},
+        {"test_a_ring_that_is_refused_after_the_preflight (uring)",
+         test_a_ring_that_is_refused_after_the_preflight_uring, NULL, NULL, NULL},
     };
-    uring_works(); /* the last needs a ring, or is skipped */
+    uring_works(); /* the last two need a ring, or are skipped */
     warm_up_epoll();
     uvhttp_log_set_callback(keep_line, NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);

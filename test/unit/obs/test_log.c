@@ -11,8 +11,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "obs/log.h"
@@ -393,6 +395,44 @@ static void test_set_level_wins_over_the_environment(void **state) {
     assert_string_equal(output, LINE_E);
 }
 
+static atomic_bool enough;
+
+static void take_a_while(uvhttp_log_level_t level, const char *message, size_t size, void *user) {
+    (void)level, (void)message, (void)size, (void)user;
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+static void *log_until_enough(void *arg) {
+    (void)arg;
+    while (!atomic_load(&enough)) UVHTTP_LOG_ERROR("test: a thread logs");
+    return NULL;
+}
+
+static void test_a_child_may_log_that_was_forked_while_a_thread_was_in_the_callback(void **state) {
+    (void)state;
+    pthread_t thread;
+    atomic_store(&enough, false);
+    assert_int_equal(uvhttp_log_set_callback(take_a_while, NULL), UVHTTP_OK);
+    assert_int_equal(uvhttp_log_set_rate_limit(0), UVHTTP_OK);
+    assert_int_equal(pthread_create(&thread, NULL, log_until_enough, NULL), 0);
+    nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    for (int i = 0; i < 20; i++) {
+        int status = 0;
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            alarm(5);
+            UVHTTP_LOG_ERROR("test: the child logs");
+            _exit(0);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+    }
+    atomic_store(&enough, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(uvhttp_log_set_callback(NULL, NULL), UVHTTP_OK);
+}
+
 int main(int argc, char **argv) {
     if (argc == 2) return child(argv[1]);
     self = "/proc/self/exe";
@@ -408,6 +448,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(test_callback_that_logs_is_not_called_by_it, setup, teardown),
         cmocka_unit_test_setup_teardown(test_threads_may_log_at_once_and_calls_do_not_overlap, setup, teardown),
         cmocka_unit_test_setup_teardown(test_every_message_of_every_thread_is_either_written_or_counted, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_a_child_may_log_that_was_forked_while_a_thread_was_in_the_callback, setup,
                                         teardown),
         cmocka_unit_test(test_environment_sets_the_level_and_lines_have_their_form),
         cmocka_unit_test(test_wrong_environment_is_one_warning_that_names_it),

@@ -122,9 +122,10 @@ static void connect_there(uvhttp_request_t *req, uvhttp_response_t *res, void *u
     deferred = uvhttp_response_defer(res);
     uvhttp_str_t to = uvhttp_request_header(req, "X-To");
     snprintf(address, sizeof address, "%.*s", (int)to.size, to.data);
-    if (uvhttp_connect_start(&connector, address, LIMIT_SECONDS * 1000, on_connect, &calls) != UVHTTP_OK) abort();
-    uvhttp_connect_stop(&connector); /* on_connect comes for the second one alone */
     int status = uvhttp_connect_start(&connector, address, LIMIT_SECONDS * 1000, on_connect, &calls);
+    uvhttp_connect_stop(&connector); /* on_connect comes for the second one alone */
+    if (status == UVHTTP_OK)
+        status = uvhttp_connect_start(&connector, address, LIMIT_SECONDS * 1000, on_connect, &calls);
     if (status != UVHTTP_OK) respond(status);
 }
 
@@ -146,7 +147,26 @@ static void test_a_connection_is_made(void **state) {
     uvhttp_connect_stop(NULL);
 }
 
+static void test_an_address_that_is_none_is_refused(void **state) {
+    static const char *const wrong[] = {"127.0.0.1:65536",
+                                        "name.test:65616",
+                                        "name.test:99999",
+                                        "name.test:100000",
+                                        "name.test:-1",
+                                        "name.test:",
+                                        "name.test",
+                                        ":80",
+                                        "fd:0",
+                                        "unix:",
+                                        "name.test:80 80"};
+    serving_t *serving = *state;
+    begin(serving, connect_there);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) ask(serving, wrong[i], "UVHTTP_E_ADDRESS");
+    end(serving);
+    assert_int_equal(calls, 0);
+}
+
 int main(void) {
     return RUN_ON_EACH(test_a_wait_that_is_stopped_by_another_is_not_called, test_a_wait_may_be_begun_again,
-                       test_a_connection_is_made);
+                       test_a_connection_is_made, test_an_address_that_is_none_is_refused);
 }

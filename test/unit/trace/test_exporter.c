@@ -1,6 +1,7 @@
 /* Owns: tests of the thread that sends spans: what it makes of the responses of a collector, of one that is not there,
  * and of memory that runs out. What is sent: test_otlp.c and test/integration/test_trace.py. */
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -284,6 +285,29 @@ static void test_what_waits_is_sent_at_the_end(void **state) {
     assert_int_equal(atomic_load(&collector.requests), 1);
 }
 
+static atomic_int lookups;
+
+/* The C library's, of a resolver that does not respond for longer than the end waits. There is one endpoint with a
+ * name here. */
+int getaddrinfo(const char *name, const char *port, const struct addrinfo *hints, struct addrinfo **found) {
+    (void)name, (void)port, (void)hints, (void)found;
+    atomic_fetch_add(&lookups, 1);
+    nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
+    return EAI_AGAIN;
+}
+
+static void test_a_resolver_that_does_not_respond_holds_up_the_end_until_it_has_given_up(void **state) {
+    (void)state;
+    exporting_t exporting;
+    assert_int_equal(make(&exporting, "http://collector.test:1", 1), UVHTTP_OK);
+    put_spans(&exporting, 1);
+    assert_int_equal(uvhttp__exporter_start(exporting.exporter), UVHTTP_OK);
+    WAIT_UNTIL(atomic_load(&lookups) == 1);
+    uint64_t began_ms = clock_ms();
+    stop(&exporting);
+    assert_in_range(clock_ms() - began_ms, 1900, TIMEOUT_MS);
+}
+
 /* A kick before the loop runs has no effect. */
 static void kick_until_exported(exporting_t *exporting) {
     for (int tries = 0; tries < TIMEOUT_MS && stats_of(exporting).exported == 0; tries++) {
@@ -415,6 +439,7 @@ int main(void) {
     return RUN_TESTS_WITH(set_up, NULL, test_what_a_collector_accepts_is_counted,
                           test_a_refusal_is_said_once_and_its_end_too, test_a_busy_collector_is_asked_again,
                           test_nobody_listens, test_a_collector_that_never_responds_holds_up_the_end_for_two_seconds,
+                          test_a_resolver_that_does_not_respond_holds_up_the_end_until_it_has_given_up,
                           test_what_waits_is_sent_at_the_end, test_a_kick_sends_what_waits,
                           test_many_spans_are_several_requests,
                           test_a_response_that_is_late_has_the_status_that_the_client_got,
