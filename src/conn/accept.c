@@ -107,9 +107,12 @@ static int fail_to_open(uvhttp__tcp_server_t *tcp_server, const char *address, i
     return fail(tcp_server, address, status, reason);
 }
 
-/* A set has a socket for each loop. */
+/* A set has a socket for each loop. Other threads may read those of an attached server while one is added: there is
+ * memory for all of them from the first one on, and it stays where it is. */
 static int reserve_sets(uvhttp__tcp_server_t *tcp_server, uint32_t sets) {
     uint32_t index = tcp_server->endpoint_count, count = tcp_server->loop_count;
+    if (tcp_server->uv && index > 0) return UVHTTP_OK;
+    if (tcp_server->uv) sets = ATTACHED_ADDRESSES_MAX;
     uvhttp__endpoint_t *endpoints = uvhttp__realloc(tcp_server->endpoints, (index + sets) * sizeof *endpoints);
     if (!endpoints) return UVHTTP_E_NOMEM;
     tcp_server->endpoints = endpoints;
@@ -129,8 +132,10 @@ static void add_sets(uvhttp__tcp_server_t *tcp_server, uvhttp__endpoint_t *endpo
     uvhttp__conn_filter_t own = filter ? *filter : (uvhttp__conn_filter_t){.open = NULL};
     for (uint32_t i = 0; i < sets; i++) {
         endpoint->is_more = i > 0;
-        tcp_server->endpoints[tcp_server->endpoint_count] = *endpoint;
-        tcp_server->filters[tcp_server->endpoint_count++] = own;
+        uint32_t index = tcp_server->endpoint_count;
+        tcp_server->endpoints[index] = *endpoint;
+        tcp_server->filters[index] = own;
+        tcp_server->endpoint_count = index + 1; /* now other threads see it */
         own.release = NULL;
     }
 }
@@ -186,8 +191,10 @@ int uvhttp__tcp_server_listen(uvhttp__tcp_server_t *tcp_server, const char *addr
                  : open_sockets(&endpoint, (int)tcp_server->options.backlog, fds, count);
     if (status != UVHTTP_OK) {
         status = fail_to_open(tcp_server, address, status, &endpoint);
-        for (uint32_t i = 0; i < sets * count; i++)
+        for (uint32_t i = 0; i < sets * count; i++) {
             if (fds[i] >= 0) close(fds[i]);
+            fds[i] = -1;
+        }
         return status;
     }
     if (!tcp_server->dry_run) note_opened(tcp_server, address, &endpoint, port_of(fds[0]));

@@ -180,7 +180,7 @@ struct uvhttp__tcp_server {
     uvhttp__endpoint_t *endpoints;
     uvhttp__conn_filter_t *filters; /* one per endpoint; open is NULL for none */
     int *fds; /* endpoint_count rows of worker_count listening sockets, -1 once a worker owns them */
-    uint32_t endpoint_count;
+    _Atomic uint32_t endpoint_count;    /* any thread may read it, and what so many endpoints and filters are */
     const uvhttp__ip_ranges_t *proxies; /* who may speak the PROXY protocol; the upper layer's. NULL: nobody */
     uint32_t connections_limit;    /* max_connections, or fewer for want of descriptors; known before the loops run */
     uint32_t descriptors_promised; /* to its connections (descriptors.c) */

@@ -120,9 +120,9 @@ static bool is_first(const uvhttp__tcp_server_t *tcp_server, uint32_t index) {
     return true;
 }
 
-static int prepare_all(uvhttp__tcp_server_t *tcp_server, const uvhttp_tls_options_t *options,
+static int prepare_all(uvhttp__tcp_server_t *tcp_server, const uvhttp_tls_options_t *options, uint32_t endpoints,
                        struct uvhttp__tls_contexts **prepared, char *message, size_t size) {
-    for (uint32_t i = 0; i < tcp_server->endpoint_count; i++) {
+    for (uint32_t i = 0; i < endpoints; i++) {
         uvhttp_tls_t *tls = tcp_server->filters[i].open ? uvhttp__tls_of_filter(&tcp_server->filters[i]) : NULL;
         if (!tls || !is_first(tcp_server, i)) continue;
         int status = uvhttp__tls_prepare(tls, uvhttp__tls_is_configured(tls) ? options : NULL, &prepared[i]);
@@ -136,15 +136,17 @@ static int prepare_all(uvhttp__tcp_server_t *tcp_server, const uvhttp_tls_option
 int uvhttp__server_reload_tls(uvhttp_server_t *server, const uvhttp_server_config_t *config, unsigned *count,
                               char *message, size_t size) {
     uvhttp__tcp_server_t *tcp_server = server->tcp_server;
+    uint32_t endpoints = tcp_server->endpoint_count; /* an attached server may get more meanwhile */
     *count = 0;
-    if (tcp_server->endpoint_count == 0) return UVHTTP_OK;
-    struct uvhttp__tls_contexts **prepared = uvhttp__calloc(tcp_server->endpoint_count, sizeof *prepared);
+    if (endpoints == 0) return UVHTTP_OK;
+    struct uvhttp__tls_contexts **prepared = uvhttp__calloc(endpoints, sizeof *prepared);
     made_t *made = uvhttp__calloc(1, sizeof *made);
     int status = prepared && made ? UVHTTP_OK : UVHTTP_E_NOMEM;
     if (status != UVHTTP_OK) snprintf(message, size, "out of memory");
     if (status == UVHTTP_OK && config) status = make_options(made, config, message, size);
-    if (status == UVHTTP_OK) status = prepare_all(tcp_server, config ? &made->options : NULL, prepared, message, size);
-    for (uint32_t i = 0; prepared && i < tcp_server->endpoint_count; i++) {
+    if (status == UVHTTP_OK)
+        status = prepare_all(tcp_server, config ? &made->options : NULL, endpoints, prepared, message, size);
+    for (uint32_t i = 0; prepared && i < endpoints; i++) {
         if (!prepared[i]) continue;
         if (status == UVHTTP_OK)
             uvhttp__tls_commit(uvhttp__tls_of_filter(&tcp_server->filters[i]), prepared[i]);

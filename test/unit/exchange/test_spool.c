@@ -582,13 +582,13 @@ static void test_small_chunks_become_large_pieces(void **state) {
 
 int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_ERROR);
-    return RUN_ON_EACH(
-        test_slow_uploads_hold_no_thread, test_what_comes_is_what_is_read,
-        test_live_bodies_leave_a_share_of_the_threads, test_who_waits_too_long_for_a_thread_gets_503,
-        test_a_thread_waits_for_a_live_body_as_long_as_it_wants, test_slow_readers_keep_nobody_waiting,
-        test_a_directory_that_is_removed_is_500, test_the_file_is_in_the_directory_of_the_configuration,
-        test_the_file_is_in_the_directory_of_the_environment, test_a_file_system_without_nameless_files_serves_too,
-        test_a_full_disk_is_507, test_the_space_of_all_files_is_bounded_and_given_back,
-        test_without_files_small_bodies_are_served, test_a_client_that_goes_meanwhile, test_a_stop_while_bodies_come,
-        test_small_chunks_become_large_pieces);
+    return RUN_ON_EACH(test_slow_uploads_hold_no_thread, test_what_comes_is_what_is_read,
+                       test_live_bodies_leave_a_share_of_the_threads, test_who_waits_too_long_for_a_thread_gets_503,
+                       test_a_thread_waits_for_a_live_body_as_long_as_it_wants, test_slow_readers_keep_nobody_waiting,
+                       test_a_directory_that_is_removed_is_500, test_the_file_is_in_the_directory_of_the_configuration,
+                       test_the_file_is_in_the_directory_of_the_environment,
+                       test_a_file_system_without_nameless_files_serves_too, test_a_full_disk_is_507,
+                       test_the_space_of_all_files_is_bounded_and_given_back,
+                       test_without_files_small_bodies_are_served, test_a_client_that_goes_meanwhile,
+                       test_a_stop_while_bodies_come, test_small_chunks_become_large_pieces);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <uv.h>
 
+#include "server/server.h"
 #include "support/http_server.h"
 
 static void home(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -431,6 +432,45 @@ static void test_attach_comes_before_listen(void **state) {
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
+static atomic_bool all_listen;
+
+/* As the thread of an admin listener does. Returns how often there were fewer than before. */
+static void *read_addresses(void *arg) {
+    const serving_t *serving = arg;
+    char text[4096];
+    size_t size = 0;
+    uintptr_t fewer = 0;
+    while (!atomic_load(&all_listen)) {
+        uvhttp__tcp_server_addresses(serving->server->tcp_server, text, sizeof text);
+        fewer += strlen(text) < size;
+        size = strlen(text);
+    }
+    return (void *)fewer;
+}
+
+static void test_other_threads_read_the_addresses_of_an_attached_server_that_gets_more(void **state) {
+    serving_t *serving = *state;
+    uv_loop_t loop;
+    pthread_t reader;
+    void *fewer;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    embedding_t embedding = {.serving = serving, .loop = &loop, .free_inside = true};
+    serving_make(serving);
+    uvhttp_server_on_stopped(serving->server, on_stopped, &embedding);
+    assert_int_equal(uvhttp_server_attach(serving->server, &loop), UVHTTP_OK);
+    atomic_store(&all_listen, false);
+    assert_int_equal(pthread_create(&reader, NULL, read_addresses, serving), 0);
+    for (int i = 0; i < 64; i++)
+        assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", NULL), UVHTTP_OK);
+    atomic_store(&all_listen, true);
+    pthread_join(reader, &fewer);
+    assert_null(fewer);
+    uvhttp_server_stop(serving->server);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(embedding.stopped, 1);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
     const struct CMUnitTest tests[] = {
@@ -455,6 +495,7 @@ int main(void) {
         ON_EACH(test_an_attached_server_is_freed_in_on_stopped),
         ON_EACH(test_an_attached_server_is_freed_after_on_stopped),
         ON_EACH(test_attach_comes_before_listen),
+        ON_EACH(test_other_threads_read_the_addresses_of_an_attached_server_that_gets_more),
     };
     return RUN_TABLE(tests);
 }
