@@ -94,7 +94,9 @@ class Torture:
         self.control = Control(self.directory / f"control-{self.starts}", self.known)
         self.address, self.tls_address = (harness.HOST, harness.free_port()), (harness.HOST, harness.free_port())
         text = "%s:%d"
-        settings = SETTINGS | {"spool_directory": self.directory / "spool"}
+        settings = dict(SETTINGS)
+        if "nobody" not in self.needs:  # who may not write below the test's directory
+            settings["spool_directory"] = self.directory / "spool"
         environment = {"FAIL_CALLS_CONTROL": str(self.control.path), "UVHTTP_ENGINE": self.backend}
         if self.collector:
             self.collector.bodies.clear()
