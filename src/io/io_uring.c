@@ -485,34 +485,40 @@ UVHTTP__HOT static void prefetch_next(const uvhttp__uring_t *uring, unsigned hea
     if (next->flags & IORING_CQE_F_BUFFER) __builtin_prefetch(buffer_at(uring, next->flags >> IORING_CQE_BUFFER_SHIFT));
 }
 
+/* A completion that the kernel had no memory to keep is lost, and with it the knowledge of what the kernel holds, what
+ * was sent and what came: only a new ring would be sound. The kernel counts it before it adds the next one. */
+static bool has_lost(uvhttp__uring_t *uring) {
+    unsigned dropped = IO_URING_READ_ONCE(*uring->ring.cq.koverflow);
+    if (__builtin_expect(dropped == uring->cq_dropped, 1)) return false;
+    uring->cq_dropped = dropped;
+    uring->fatal = EBADR;
+    return true;
+}
+
 /* A callback may submit when the submission queue is full, and so add completions; they are seen in the same pass. When
  * the completion queue has overflowed, the kernel moves the rest over on the next call, and nothing may be settled
- * before. A completion that the kernel had no memory to keep is lost, and with it the knowledge of what the kernel
- * holds and what was sent: only a new ring would be sound. */
+ * before. */
 UVHTTP__HOT static bool drain(uvhttp__uring_t *uring) {
-    for (;;) {
-        unsigned head, seen = 0;
-        struct io_uring_cqe *cqe;
-        io_uring_for_each_cqe(&uring->ring, head, cqe) {
-            prefetch_next(uring, head);
-            complete(uring, cqe->user_data, cqe->res, cqe->flags);
-            seen++;
+    for (unsigned count;;) {
+        while ((count = io_uring_cq_ready(&uring->ring)) > 0) {
+            if (has_lost(uring)) return false;
+            const struct io_uring_cq *queue = &uring->ring.cq;
+            unsigned head = *queue->khead;
+            for (unsigned end = head + count; head != end; head++) {
+                const struct io_uring_cqe *cqe = &queue->cqes[head & queue->ring_mask];
+                prefetch_next(uring, head);
+                complete(uring, cqe->user_data, cqe->res, cqe->flags);
+            }
+            io_uring_cq_advance(&uring->ring, count);
         }
-        io_uring_cq_advance(&uring->ring, seen);
         publish_buffers(uring);
-        if (!io_uring_cq_has_overflow(&uring->ring)) break;
+        if (!io_uring_cq_has_overflow(&uring->ring)) return !has_lost(uring);
         int status = io_uring_get_events(&uring->ring);
         if (status < 0 && status != -EINTR) {
             uvhttp__uring_refused(uring, -status);
             return false;
         }
     }
-    unsigned dropped = IO_URING_READ_ONCE(*uring->ring.cq.koverflow);
-    if (__builtin_expect(dropped != uring->cq_dropped, 0)) {
-        uring->cq_dropped = dropped;
-        uring->fatal = EBADR;
-    }
-    return true;
 }
 
 UVHTTP__HOT void uvhttp__uring_collect(uvhttp__uring_t *uring) {

@@ -5,6 +5,7 @@
  * of its own making, which the library runs as those of a real ring. All sequences of completions that use up to all
  * buffers are gone through, in one drain and in two, from every place in the ring, and until the ring's counter of 16
  * bits has wrapped. Receives stay armed: nothing is submitted. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,7 +109,7 @@ static void complete(unsigned size) {
 }
 
 /* The library runs what is in the queue: that of the test in the place of the ring's. */
-static void drain(unsigned expected) {
+static void run_queue(void) {
     struct io_uring_cq *cq = &kernel.uring->ring.cq, real = *cq;
     cq->khead = &kernel.cq_head;
     cq->ktail = &kernel.cq_tail;
@@ -119,6 +120,10 @@ static void drain(unsigned expected) {
     kernel.published = kernel.uring->buf_ring->tail;
     uvhttp__uring_collect(kernel.uring);
     *cq = real;
+}
+
+static void drain(unsigned expected) {
+    run_queue();
     assert_int_equal(kernel.cq_head, kernel.cq_tail);
     assert_int_equal(kernel.received, expected);
     kernel.drains++;
@@ -161,12 +166,26 @@ static void test_every_sequence_of_completions_from_every_place(void **state) {
     }
     assert_true(count > 100 && kernel.drains > UINT16_MAX);
 }
+
+/* The bytes of the lost one would be missing before those that came later. */
+static void test_behind_a_lost_completion_nothing_is_looked_at(void **state) {
+    (void)state;
+    complete(1);
+    kernel.cq_tail--;
+    kernel.cq_overflow++;
+    complete(1);
+    run_queue();
+    assert_int_equal(kernel.received, 0);
+    assert_int_equal(kernel.uring->fatal, EBADR);
+    assert_true(kernel.loop->held);
+}
 #endif
 
 int main(void) {
 #if UVHTTP_WITH_URING
     if (!uring_works()) return 77;
-    return RUN_TESTS_WITH(set_up, tear_down, test_every_sequence_of_completions_from_every_place);
+    return RUN_TESTS_WITH(set_up, tear_down, test_every_sequence_of_completions_from_every_place,
+                          test_behind_a_lost_completion_nothing_is_looked_at);
 #else
     return 77;
 #endif
