@@ -398,9 +398,6 @@ PLANTS = [
     Plant("static files: a response with several ranges has one reference too few", "src/handler/static_response.c",
           "for (uint32_t i = 0; i < count; i++) uvhttp__ref_acquire(&file->ref);",
           "for (uint32_t i = 1; i < count; i++) uvhttp__ref_acquire(&file->ref);", memory=True),
-    Plant("static files: requests that wait for a lookup are forgotten when their file is not kept", "src/handler/static_cache.c",
-          "    if (!fits(cache, entry)) uvhttp__static_cache_remove(cache, entry);",
-          "    if (!fits(cache, entry)) {\n        entry->waiters = NULL;\n        uvhttp__static_cache_remove(cache, entry);\n    }"),
     # --- metrics, the limit of connections of an address, the access log ---
     Plant("metrics: a request whose client has gone is in no series", "src/exchange/respond.c",
           "    uvhttp__exchange_measure_abort(exchange, status);\n", ""),
