@@ -12,6 +12,7 @@
 #include "base/libc.h"
 #include "base/new_file.h"
 #include "server/process.h"
+#include "server/server_config.h"
 
 enum { TRIES_MAX = 100 }; /* a file that others remove again and again */
 
@@ -25,7 +26,7 @@ static int look(int fd, const char *path) {
 
 static int fail(const char *path, int error, char *message, size_t size) {
     snprintf(message, size, "pid_file \"%s\": %s", path, strerrordesc_np(error));
-    return error == EACCES || error == EPERM || error == EROFS ? UVHTTP_E_PERMISSION : UVHTTP_E_IO;
+    return uvhttp__server_file_code(error);
 }
 
 static int refuse(int fd, const char *path, char *message, size_t size) {

@@ -2,7 +2,6 @@
  * error. May include: everything. */
 #include "server/server_config.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,9 +78,9 @@ int uvhttp__server_try_spool(uvhttp_server_t *server) {
     int error = uvhttp__spool_try(config);
     /* Another user may check a configuration. */
     if (error == 0 || (error == EACCES && server->tcp_server->dry_run)) return UVHTTP_OK;
-    int status = error == EACCES || error == EPERM || error == EROFS ? UVHTTP_E_PERMISSION : UVHTTP_E_IO;
-    return uvhttp__server_remember(server, status, "spool_directory \"%s\": no file can be made there: %s",
-                                   config->spool_directory, strerrordesc_np(error));
+    return uvhttp__server_remember(server, uvhttp__server_file_code(error),
+                                   "spool_directory \"%s\": no file can be made there: %s", config->spool_directory,
+                                   strerrordesc_np(error));
 }
 
 int uvhttp__server_remember(uvhttp_server_t *server, int status, const char *format, ...) {

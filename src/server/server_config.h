@@ -2,6 +2,7 @@
 #ifndef UVHTTP_SRC_SERVER_SERVER_CONFIG_H
 #define UVHTTP_SRC_SERVER_SERVER_CONFIG_H
 
+#include <errno.h>
 #include <uvhttp/server.h>
 
 /* *config becomes what is given, checked and made whole (it may be of an older, shorter header; NULL: the defaults).
@@ -18,6 +19,10 @@ void uvhttp__server_apply_log(const uvhttp_server_config_t *config);
 void uvhttp__server_start_log(const uvhttp_server_config_t *config);
 /* That spooled bodies can be written, as the current user. Remembers what is in the way. */
 int uvhttp__server_try_spool(uvhttp_server_t *server);
+/* The code of a file that cannot be made where the configuration names it, from errno. */
+static inline int uvhttp__server_file_code(int error) {
+    return error == EACCES || error == EPERM || error == EROFS ? UVHTTP_E_PERMISSION : UVHTTP_E_IO;
+}
 /* Keeps the text for uvhttp_server_error_text, logs it as an error, and returns `status`. */
 UVHTTP_PRINTF(3, 4) int uvhttp__server_remember(uvhttp_server_t *server, int status, const char *format, ...);
 
