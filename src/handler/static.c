@@ -53,9 +53,14 @@ static void wake_waiters(uvhttp__static_entry_t *entry) {
     }
 }
 
-/* What says nothing about the file: not for the cache. */
-static bool is_passing(int status) {
-    return status >= 500;
+/* What does not say all about the file: not for the cache. */
+static bool is_passing(const uvhttp__static_found_t *what) {
+    return what->status >= 500 || what->incomplete;
+}
+
+/* What was known is better than an error, or than a part of the same. */
+static bool is_outdone(const uvhttp__static_found_t *what, const uvhttp__static_found_t *known) {
+    return is_passing(what) && (what->status != 200 || what->files[0] == known->files[0]);
 }
 
 static void count_change(uvhttp__static_cache_t *cache, uint64_t size_before, uint64_t evictions_before) {
@@ -67,12 +72,12 @@ static void found(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, 
     uint64_t size = cache->size, evictions = cache->evictions, now_ms = cache->port.loop->now_ms;
     if (what->no_descriptor) (void)uvhttp__static_cache_drop_descriptor(cache);
     if (what->status == 500) uvhttp__counters_add(cache->counters, file_read_errors, 1);
-    if (is_passing(what->status) && entry->ready) {
-        entry->checked_ms = now_ms; /* what was known is better than an error */
+    if (entry->ready && is_outdone(what, &entry->found)) {
+        entry->checked_ms = now_ms;
+        uvhttp__static_found_release(what);
     } else {
         /* What the cache does not keep must not evict anything, either. */
-        if (is_passing(what->status) || !uvhttp__static_view_kept(view_of(entry)))
-            uvhttp__static_cache_remove(cache, entry);
+        if (is_passing(what) || !uvhttp__static_view_kept(view_of(entry))) uvhttp__static_cache_remove(cache, entry);
         uvhttp__static_cache_put(cache, entry, what, now_ms);
     }
     count_change(cache, size, evictions);

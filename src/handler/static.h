@@ -140,7 +140,8 @@ void uvhttp__static_file_release(void *file); /* any thread */
 typedef struct uvhttp__static_found {
     int status;         /* 200, 301 (a directory without '/'), or the status of an error: 403, 404, 500, 503 */
     bool listed;        /* 200: it is the page of a directory */
-    bool no_descriptor; /* 503 because descriptors ran out */
+    bool no_descriptor; /* descriptors ran out: 503, or incomplete */
+    bool incomplete;    /* 200: there may be more variants, for which descriptors or memory are lacking now */
     uvhttp__static_file_t *files[UVHTTP__STATIC_CODINGS]; /* 200: one reference each; NULL: there is none */
 } uvhttp__static_found_t;
 
@@ -227,6 +228,9 @@ void uvhttp__static_cache_put(uvhttp__static_cache_t *cache, uvhttp__static_entr
 void uvhttp__static_cache_remove(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry);
 /* Takes the least recently used entry with a descriptor out. False if there is none. */
 bool uvhttp__static_cache_drop_descriptor(uvhttp__static_cache_t *cache);
+
+/* Gives back the references of what a look-up has found. */
+void uvhttp__static_found_release(const uvhttp__static_found_t *found);
 
 static inline void uvhttp__static_entry_hold(uvhttp__static_entry_t *entry) {
     entry->holders++;

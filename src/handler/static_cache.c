@@ -22,7 +22,7 @@ void uvhttp__static_cache_deinit(uvhttp__static_cache_t *cache) {
     cache->buckets = NULL;
 }
 
-static void release_found(uvhttp__static_found_t *found) {
+void uvhttp__static_found_release(const uvhttp__static_found_t *found) {
     for (int i = 0; i < UVHTTP__STATIC_CODINGS; i++)
         if (found->files[i]) uvhttp__static_file_release(found->files[i]);
 }
@@ -30,7 +30,7 @@ static void release_found(uvhttp__static_found_t *found) {
 void uvhttp__static_entry_release(uvhttp__static_entry_t *entry) {
     assert(entry->holders > 0);
     if (--entry->holders > 0) return;
-    release_found(&entry->found);
+    uvhttp__static_found_release(&entry->found);
     uvhttp__free(entry);
 }
 
@@ -138,7 +138,7 @@ void uvhttp__static_cache_put(uvhttp__static_cache_t *cache, uvhttp__static_entr
         account(cache, entry, false);
         uvhttp__list_remove(&entry->link);
     }
-    release_found(&entry->found);
+    uvhttp__static_found_release(&entry->found);
     entry->found = *found;
     entry->ready = true;
     entry->checked_ms = now_ms;

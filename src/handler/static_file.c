@@ -280,13 +280,14 @@ typedef struct variant {
 } variant_t;
 
 /* Finds a precompressed variant of the file at `path`, if it is newer and smaller. */
-static void find_variant(const draft_t *draft, const struct stat *info, const char *suffix, variant_t *variant) {
+static void find_variant(const draft_t *draft, const struct stat *info, const char *suffix, variant_t *variant,
+                         uvhttp__static_found_t *found) {
     char path[UVHTTP__STATIC_PATH_MAX + 4];
-    bool no_descriptor;
     variant->fd = -1;
     snprintf(path, sizeof path, "%s%s", draft->path, suffix);
-    int fd;
-    if (open_path(draft->site, path, &fd, &variant->info, &no_descriptor) != 200) return;
+    int fd, status = open_path(draft->site, path, &fd, &variant->info, &found->no_descriptor);
+    if (status == 503) found->incomplete = true;
+    if (status != 200) return;
     const struct stat *its = &variant->info;
     if (S_ISREG(its->st_mode) && its->st_size < info->st_size && to_ns(its->st_mtim) >= to_ns(info->st_mtim) - OLDER_NS)
         variant->fd = fd;
@@ -315,7 +316,8 @@ static void found_list(const uvhttp__static_site_t *site, int fd, const char *pa
     if (!found->files[0]) found->status = 503;
 }
 
-/* A regular file, with its precompressed variants. */
+/* A regular file, with its precompressed variants. Of one that cannot be looked for now, Vary says what it said
+ * before. */
 static void found_file(draft_t *draft, struct stat *info, const uvhttp__static_found_t *known,
                        uvhttp__static_found_t *found) {
     static const char *const suffixes[UVHTTP__STATIC_CODINGS] = {"", ".br", ".gz"};
@@ -323,18 +325,20 @@ static void found_file(draft_t *draft, struct stat *info, const uvhttp__static_f
     bool wanted = !draft->site->settings.options.no_precompressed && info->st_size > 0 &&
                   !ends_with(draft->path, ".br") && !ends_with(draft->path, ".gz");
     for (int i = UVHTTP__STATIC_BROTLI; wanted && i < UVHTTP__STATIC_CODINGS; i++) {
-        find_variant(draft, info, suffixes[i], &variants[i]);
+        find_variant(draft, info, suffixes[i], &variants[i], found);
         draft->vary |= variants[i].fd >= 0;
     }
-    found->status = load(draft, info, known ? known->files[0] : NULL, &found->files[0]);
+    uvhttp__static_file_t *before = known ? known->files[0] : NULL;
+    if (found->incomplete) draft->vary |= !before || before->vary;
+    found->status = load(draft, info, before, &found->files[0]);
     for (int i = UVHTTP__STATIC_BROTLI; i < UVHTTP__STATIC_CODINGS; i++) {
         if (variants[i].fd < 0) continue;
         draft->coding = (uvhttp__static_coding_t)i;
         draft->fd = variants[i].fd;
         if (found->status != 200)
             close(draft->fd);
-        else /* a variant that cannot be loaded is skipped */
-            (void)load(draft, &variants[i].info, known ? known->files[i] : NULL, &found->files[i]);
+        else if (load(draft, &variants[i].info, known ? known->files[i] : NULL, &found->files[i]) == 503)
+            found->incomplete = true; /* one that cannot be read is skipped */
     }
 }
 

@@ -24,8 +24,7 @@ typedef struct warming {
 } warming_t;
 
 static void forget(uvhttp__static_warm_t *warm) {
-    for (int i = 0; i < UVHTTP__STATIC_CODINGS; i++)
-        if (warm->found.files[i]) uvhttp__static_file_release(warm->found.files[i]);
+    uvhttp__static_found_release(&warm->found);
     uvhttp__free(warm);
 }
 
@@ -55,7 +54,7 @@ static void warm_path(warming_t *warming) {
     warm->path_size = size;
     memcpy(warm->path, warming->path, size + 1);
     uvhttp__static_look_up(warming->site, warm->path, "", NULL, warming->unix_ms, &warm->found);
-    if (warm->found.status != 200 || !take_capacity(warming, &warm->found)) {
+    if (warm->found.status != 200 || warm->found.incomplete || !take_capacity(warming, &warm->found)) {
         forget(warm);
         return;
     }

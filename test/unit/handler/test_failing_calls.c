@@ -158,13 +158,103 @@ static void test_a_look_up_without_memory_gets_503(void **state) {
     one_thread_serve(&it);
 }
 
+/* --- what could not be looked for is no fact --- */
+
+static const one_request_t variant = {"GET /text.js" WITH("Accept-Encoding: br"), 200, "shortest", LONG_TEXT};
+static bool something_fails;
+
+static bool fails_now(void) {
+    return something_fails;
+}
+
+static void set_up_for_good(uvhttp_server_t *server) {
+    const uvhttp_static_options_t options = {.revalidate_ms = UVHTTP_NEVER, .helper_threads = 1};
+    (void)uvhttp_static(server, "/", folder, &options);
+}
+
+static void set_up_for_a_moment(uvhttp_server_t *server) {
+    const uvhttp_static_options_t options = {.revalidate_ms = 50, .helper_threads = 1};
+    (void)uvhttp_static(server, "/", folder, &options);
+}
+
+static void wait_for_a_look(one_thread_t *it) {
+    usleep(110000); /* twice: then the look is waited for */
+    one_thread_run(it, -1, 0);
+}
+
+static void serve_with(void **state, void (*prepare)(uvhttp_server_t *server), void (*ask)(one_thread_t *it)) {
+    one_thread_t it;
+    one_thread_init(&it, *(uvhttp_engine_t *)*state);
+    it.set_up = prepare;
+    it.speak = ask;
+    it.may_fail = fails_now;
+    one_thread_serve(&it);
+}
+
+static size_t failing_number; /* of the call, or of the allocation, that fails */
+static bool none_failed;
+
+static void ask_without_descriptors(one_thread_t *it) {
+    something_fails = true;
+    test_call_fail_at(FAIL_openat2, EMFILE, failing_number);
+    one_thread_ask(it, &variant);
+    none_failed = !test_call_failed();
+    test_call_fail_at(FAIL_openat2, 0, 0);
+    something_fails = false;
+}
+
+/* The file, .br, .gz: the first time that one cannot be opened says nothing about the next. */
+static void speak_first_without_descriptors(one_thread_t *it) {
+    ask_without_descriptors(it);
+    one_thread_ask(it, &variant);
+}
+
+static void test_a_variant_without_a_descriptor_is_looked_for_again(void **state) {
+    for (failing_number = 1, none_failed = false; !none_failed; failing_number++)
+        serve_with(state, set_up_for_good, speak_first_without_descriptors);
+    assert_int_equal(failing_number, 5);
+}
+
+/* What is known of a file that has not changed is not forgotten because of it. */
+static void speak_later_without_descriptors(one_thread_t *it) {
+    one_thread_ask(it, &variant);
+    wait_for_a_look(it);
+    ask_without_descriptors(it);
+    const one_request_t known = {variant.text, 200, "shortest", NULL};
+    one_thread_ask(it, &known);
+}
+
+static void test_a_variant_without_a_descriptor_is_not_forgotten(void **state) {
+    for (failing_number = 1, none_failed = false; !none_failed; failing_number++)
+        serve_with(state, set_up_for_a_moment, speak_later_without_descriptors);
+    assert_int_equal(failing_number, 5);
+}
+
+static void speak_first_without_memory(one_thread_t *it) {
+    something_fails = true;
+    test_allocator_fail_at(failing_number);
+    one_thread_ask(it, &variant);
+    none_failed = !test_allocator_failed();
+    test_allocator_fail_at(0);
+    something_fails = false;
+    one_thread_ask(it, &variant);
+}
+
+static void test_a_variant_without_memory_is_looked_for_again(void **state) {
+    for (failing_number = 1, none_failed = false; !none_failed; failing_number++)
+        serve_with(state, set_up_for_good, speak_first_without_memory);
+    assert_true(failing_number > 10);
+}
+
 int main(void) {
     memset(large, 'l', LARGE);
     test_allocator_install();
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
     set_up_folder();
-    int failed = RUN_IN_ONE_THREAD(test_each_system_call_may_fail, test_each_allocation_may_fail,
-                                   test_a_look_up_without_memory_gets_503);
+    int failed = RUN_IN_ONE_THREAD(
+        test_each_system_call_may_fail, test_each_allocation_may_fail, test_a_look_up_without_memory_gets_503,
+        test_a_variant_without_a_descriptor_is_looked_for_again, test_a_variant_without_a_descriptor_is_not_forgotten,
+        test_a_variant_without_memory_is_looked_for_again);
     remove_tree(folder);
     return failed;
 }
