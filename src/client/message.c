@@ -119,11 +119,14 @@ static bool wants_length(const uvhttp_client_request_t *request) {
            strcmp(method, "PATCH") == 0;
 }
 
-static void put_trace(writer_t *writer, const uvhttp__trace_context_t *trace) {
+/* Where the request has one of its fields, that is the caller's: two of them would be read as one list. */
+static void put_trace(writer_t *writer, const uvhttp_client_request_t *request, const uvhttp__trace_context_t *trace) {
+    if (has_field(request, UVHTTP__STR("traceparent"))) return;
     char text[UVHTTP__TRACEPARENT_SIZE];
     uvhttp__traceparent_write(trace, text);
     put_field(writer, UVHTTP__STR("traceparent"), (uvhttp_str_t){text, sizeof text});
-    if (trace->state.size > 0) put_field(writer, UVHTTP__STR("tracestate"), trace->state);
+    if (trace->state.size > 0 && !has_field(request, UVHTTP__STR("tracestate")))
+        put_field(writer, UVHTTP__STR("tracestate"), trace->state);
 }
 
 size_t uvhttp__client_write_head(const uvhttp_client_request_t *request, const uvhttp__client_url_t *url,
@@ -138,7 +141,7 @@ size_t uvhttp__client_write_head(const uvhttp_client_request_t *request, const u
     if (!has_host) put_field(&writer, UVHTTP__STR("Host"), url->authority);
     for (size_t i = 0; i < request->header_count; i++)
         put_field(&writer, uvhttp__str_from(request->headers[i].name), uvhttp__str_from(request->headers[i].value));
-    if (trace && !has_field(request, UVHTTP__STR("traceparent"))) put_trace(&writer, trace);
+    if (trace) put_trace(&writer, request, trace);
     if (wants_length(request)) {
         char digits[UVHTTP__DECIMAL_MAX];
         put_field(&writer, UVHTTP__STR("Content-Length"),

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 #include <uvhttp/str.h>
 
@@ -134,6 +135,35 @@ static void test_a_head_has_the_fields_that_were_given(void **state) {
                 "REPORT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nConnection: close\r\n\r\n");
 }
 
+/* traceparent and tracestate are the caller's where it gives them: a second one would be read as one list with it. */
+static void test_a_head_has_one_field_of_each_kind_about_its_trace(void **state) {
+    (void)state;
+#define PARENT "00-000102030405060708090a0b0c0d0e0f-1011121314151617-01"
+    static const uvhttp_client_header_t parent[] = {{"Traceparent", "own"}}, other[] = {{"TraceState", "b=2"}};
+    static const struct {
+        const uvhttp_client_header_t *headers;
+        const char *expected;
+    } cases[] = {
+        {NULL, "traceparent: " PARENT "\r\ntracestate: a=1\r\n"},
+        {parent, "Traceparent: own\r\n"},
+        {other, "TraceState: b=2\r\ntraceparent: " PARENT "\r\n"},
+    };
+    uvhttp__trace_context_t trace = {.flags = UVHTTP__TRACE_SAMPLED, .state = UVHTTP__STR_INIT("a=1")};
+    for (uint8_t i = 0; i < UVHTTP__TRACE_ID_SIZE; i++) trace.trace_id[i] = i;
+    for (uint8_t i = 0; i < UVHTTP__SPAN_ID_SIZE; i++) trace.span_id[i] = (uint8_t)(UVHTTP__TRACE_ID_SIZE + i);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const uvhttp_client_request_t request = {
+            .url = "http://a", .headers = cases[i].headers, .header_count = cases[i].headers != NULL};
+        uvhttp__client_url_t url;
+        char head[512] = "", expected[512];
+        assert_int_equal(uvhttp__client_url_parse(UVHTTP__STR("http://a"), &url), UVHTTP_OK);
+        assert_true(uvhttp__client_write_head(&request, &url, &trace, head) < sizeof head);
+        snprintf(expected, sizeof expected, "GET / HTTP/1.1\r\nHost: a\r\n%sConnection: close\r\n\r\n",
+                 cases[i].expected);
+        assert_string_equal(head, expected);
+    }
+}
+
 static void test_fields_that_frame_or_break_the_message_are_refused(void **state) {
     (void)state;
     static const uvhttp_client_header_t bad[] = {
@@ -175,5 +205,6 @@ int main(void) {
     return RUN_TESTS(test_urls_name_an_address_and_a_target, test_urls_that_could_be_read_differently_are_refused,
                      test_what_belongs_to_one_connection_is_not_passed_on, test_a_url_names_no_unix_socket,
                      test_an_address_has_a_limit, test_a_head_has_the_fields_that_were_given,
+                     test_a_head_has_one_field_of_each_kind_about_its_trace,
                      test_fields_that_frame_or_break_the_message_are_refused);
 }
