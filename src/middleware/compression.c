@@ -55,11 +55,13 @@ static bool size_fits(const compression_t *self, const uvhttp_response_t *res) {
     return body->size >= self->size_min && body->size <= self->size_max;
 }
 
-/* Not if it has a coding, or a digest, which is that of the bytes in one (RFC 9530). */
+/* Not if it has a coding, or a digest, which is that of the bytes in one (RFC 9530) and may follow them. */
 static bool may_be_encoded(const uvhttp_response_t *res) {
     static const char names[] = "Content-Encoding\0Content-Digest\0Repr-Digest\0Digest\0Content-MD5\0";
     for (const char *name = names; *name && res->headers_size > 0; name += strlen(name) + 1)
-        if (uvhttp_response_header_get(res, name).data) return false;
+        if (uvhttp_response_header_get(res, name).data ||
+            uvhttp__response_lists(res, UVHTTP__STR("Trailer"), uvhttp__str_from(name)))
+            return false;
     return !uvhttp__response_lists(res, UVHTTP__STR("Cache-Control"), UVHTTP__STR("no-transform"));
 }
 

@@ -254,6 +254,25 @@ static void test_what_must_stay_plain_does(void **state) {
     assert_no_header("Vary");
 }
 
+/* A digest of the bytes that the handler writes stands behind them (RFC 9530 section 2). */
+static void test_a_digest_in_the_trailer_keeps_the_bytes_that_it_is_of(void **state) {
+    (void)state;
+    static const struct {
+        const char *trailer;
+        bool plain;
+    } cases[] = {{"Content-Digest", true}, {"X-Count, repr-digest", true}, {"X-Content-Digest", false}};
+    make(NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ask(UVHTTP_GET, "gzip");
+        exchange_field(&ex, "TE", "trailers");
+        uvhttp_response_header(&ex.res, "Trailer", cases[i].trailer);
+        begin("text/plain", UVHTTP_SIZE_UNKNOWN);
+        write_text("plain");
+        assert_int_equal(out_size == 5 && !ex.res.coder, cases[i].plain);
+        done();
+    }
+}
+
 static void test_beyond_streams_max_responses_are_plain(void **state) {
     (void)state;
     static exchange_t other;
@@ -358,6 +377,7 @@ int main(void) {
     return RUN_TESTS_WITH(setup, teardown, test_every_piece_can_be_decoded_at_once,
                           test_a_refused_piece_can_be_tried_again, test_events_are_compressed_only_when_they_are_listed,
                           test_head_shows_the_head_only, test_what_must_stay_plain_does,
+                          test_a_digest_in_the_trailer_keeps_the_bytes_that_it_is_of,
                           test_beyond_streams_max_responses_are_plain,
                           test_a_response_that_breaks_off_does_not_look_whole, test_every_allocation_may_fail,
                           test_an_open_stream_holds_no_more_than_documented);
