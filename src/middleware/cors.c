@@ -203,12 +203,20 @@ static bool is_preflight(const uvhttp_request_t *req) {
            uvhttp_request_header(req, "Access-Control-Request-Method").data;
 }
 
+static int finish_later(uvhttp_response_t *res, void *user, bool allowed) {
+    return uvhttp_response_on_finish(res, allowed ? finish_allowed : finish_refused, user);
+}
+
 static uvhttp_flow_t run(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     const cors_t *cors = user;
     bool allowed = allows(cors, req);
     if (is_preflight(req)) return respond_to_preflight(cors, res, allowed);
-    int status = uvhttp_response_on_finish(res, allowed ? finish_allowed : finish_refused, user);
-    return status == UVHTTP_OK ? UVHTTP_NEXT : uvhttp__middleware_unavailable(res);
+    return finish_later(res, user, allowed) == UVHTTP_OK ? UVHTTP_NEXT : uvhttp__middleware_unavailable(res);
+}
+
+/* So that the page sees the status: a body that is too large, above all. */
+static void on_refused(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)finish_later(res, user, allows(user, req));
 }
 
 /* --- making it --- */
@@ -249,5 +257,5 @@ uvhttp_middleware_t uvhttp_cors_sized(const uvhttp_cors_options_t *options, size
         if (cors) destroy(cors);
         return uvhttp__middleware_refused(NAME, "out of memory");
     }
-    return (uvhttp_middleware_t){.run = run, .user = cors, .destroy = destroy};
+    return (uvhttp_middleware_t){.run = run, .user = cors, .destroy = destroy, .on_refused = on_refused};
 }
