@@ -164,8 +164,8 @@ UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_end(uvhttp_response_t *res
 
 /* --- hooks ---
  *
- * Hooks run on the loop thread, in reverse order of registration. Returns 0, UVHTTP_E_INVALID (`hook` is NULL),
- * UVHTTP_E_NOMEM, or UVHTTP_E_STATE (the hooks of that kind already run). */
+ * Hooks run on the loop thread, in reverse order of registration; uvhttp_compression acts behind all of them. Returns
+ * 0, UVHTTP_E_INVALID (`hook` is NULL), UVHTTP_E_NOMEM, or UVHTTP_E_STATE (the hooks of that kind already run). */
 
 /** Registers a hook that is called when the response is complete, or begin was called, and before its head is written.
  * The hook may change status and header fields, or replace a buffered body. */

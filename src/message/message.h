@@ -417,6 +417,9 @@ static inline void uvhttp__response_reset(uvhttp_response_t *res) {
  * neither COMPLETE, BEGUN nor DEFERRED is set when the handler has returned: uvhttp__response_fail(res, 500, ...).
  */
 
+/* As uvhttp_response_on_finish, for a hook that runs behind all others: it sees the body that is sent. */
+int uvhttp__response_on_finish_last(uvhttp_response_t *res, void (*callback)(uvhttp_response_t *res, void *user),
+                                    void *user);
 /* Runs the on_finish hooks, last registered first; at most once. */
 void uvhttp__response_run_finish(uvhttp_response_t *res);
 static inline void uvhttp__response_finish(uvhttp_response_t *res) {

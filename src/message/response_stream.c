@@ -130,23 +130,35 @@ int uvhttp_response_trailer_str(uvhttp_response_t *res, const char *name_text, u
 
 /* --- hooks --- */
 
-static uvhttp__hook_t *new_hook(uvhttp_response_t *res, uvhttp__hook_t **list, void *user) {
+static uvhttp__hook_t *new_hook(uvhttp_response_t *res, uvhttp__hook_t **at, void *user) {
     uvhttp__hook_t *hook = uvhttp__arena_alloc(res->arena, sizeof *hook);
     if (!hook) return NULL;
-    hook->next = *list;
+    hook->next = *at;
     hook->user = user;
-    *list = hook;
+    *at = hook;
     return hook;
+}
+
+static int add_finish(uvhttp_response_t *res, uvhttp__hook_t **at,
+                      void (*callback)(uvhttp_response_t *res, void *user), void *user) {
+    if (!callback) return UVHTTP_E_INVALID;
+    if (uvhttp__response_is(res, UVHTTP__RESPONSE_FINISHING | UVHTTP__RESPONSE_COMMITTED)) return UVHTTP_E_STATE;
+    uvhttp__hook_t *hook = new_hook(res, at, user);
+    if (!hook) return UVHTTP_E_NOMEM;
+    hook->finish = callback;
+    return 0;
 }
 
 int uvhttp_response_on_finish(uvhttp_response_t *res, void (*callback)(uvhttp_response_t *res, void *user),
                               void *user) {
-    if (!callback) return UVHTTP_E_INVALID;
-    if (uvhttp__response_is(res, UVHTTP__RESPONSE_FINISHING | UVHTTP__RESPONSE_COMMITTED)) return UVHTTP_E_STATE;
-    uvhttp__hook_t *hook = new_hook(res, &res->finish_hooks, user);
-    if (!hook) return UVHTTP_E_NOMEM;
-    hook->finish = callback;
-    return 0;
+    return add_finish(res, &res->finish_hooks, callback, user);
+}
+
+int uvhttp__response_on_finish_last(uvhttp_response_t *res, void (*callback)(uvhttp_response_t *res, void *user),
+                                    void *user) {
+    uvhttp__hook_t **at = &res->finish_hooks;
+    while (*at) at = &(*at)->next;
+    return add_finish(res, at, callback, user);
 }
 
 int uvhttp_response_on_done(uvhttp_response_t *res, void (*callback)(uvhttp_response_t *res, int status, void *user),

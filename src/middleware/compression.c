@@ -215,8 +215,8 @@ static void on_finish(uvhttp_response_t *res, void *user) {
 
 static uvhttp_flow_t run(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req;
-    /* Out of memory: the response is sent uncompressed. */
-    (void)uvhttp_response_on_finish(res, on_finish, user);
+    /* Out of memory: the response is sent uncompressed. Last: a hook of the application may replace the body. */
+    (void)uvhttp__response_on_finish_last(res, on_finish, user);
     return UVHTTP_NEXT;
 }
 

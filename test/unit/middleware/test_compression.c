@@ -344,6 +344,32 @@ static void test_a_304_has_the_validator_that_the_client_has(void **state) {
     assert_no_header("ETag");
 }
 
+static void replace_body(uvhttp_response_t *res, void *user) {
+    assert_int_equal(uvhttp_response_send_static(res, 500, "text/html", user, strlen(user)), 0);
+}
+
+/* The body that is compressed is the one that is sent, whoever came first. */
+static void test_a_hook_may_replace_the_body_in_any_order(void **state) {
+    (void)state;
+    static char page[] = "a short page";
+    for (int first = 0; first < 2; first++) {
+        exchange_deinit(&ex);
+        setup(NULL);
+        uvhttp_middleware_t middleware = uvhttp_compression(NULL);
+        exchange_field(&ex, "Accept-Encoding", "gzip");
+        if (first) assert_int_equal(uvhttp_response_on_finish(&ex.res, replace_body, page), 0);
+        assert_int_equal(middleware.run(&ex.req, &ex.res, middleware.user), UVHTTP_NEXT);
+        if (!first) assert_int_equal(uvhttp_response_on_finish(&ex.res, replace_body, page), 0);
+        assert_int_equal(uvhttp_response_send_ref(&ex.res, 200, "text/html", plain, PLAIN_SIZE, release, NULL), 0);
+        uvhttp__response_finish(&ex.res);
+        middleware.destroy(middleware.user);
+        assert_int_equal(released, 1);
+        assert_int_equal(ex.res.body.size, sizeof page - 1);
+        assert_no_header("Content-Encoding");
+        assert_no_header("Vary");
+    }
+}
+
 static void test_wrong_options_are_refused(void **state) {
     (void)state;
     static const uvhttp_compression_options_t wrong[] = {
@@ -415,6 +441,7 @@ int main(void) {
         test_vary_is_not_doubled_and_a_strong_etag_becomes_weak, test_partial_responses_are_left_alone,
         test_a_206_varies_as_the_response_that_it_is_a_part_of, test_a_compressed_response_offers_no_ranges,
         test_lists_in_several_fields_are_read_to_their_end, test_a_304_varies_as_the_response_that_it_stands_for,
-        test_a_304_has_the_validator_that_the_client_has, test_wrong_options_are_refused,
+        test_a_304_has_the_validator_that_the_client_has,
+        test_a_hook_may_replace_the_body_in_any_order, test_wrong_options_are_refused,
         test_a_maximum_below_the_minimum_is_refused_with_both, test_every_allocation_may_fail);
 }
