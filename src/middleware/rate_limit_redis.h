@@ -73,6 +73,7 @@ typedef struct uvhttp__redis_store {
     char sha[41];
     uvhttp__redis_list_t waiting, sent;
     uint64_t retry_ns, connect_until_ns;
+    uint64_t ready_ns; /* since when the connection has been ready */
     uint32_t backoff_ms;
 } uvhttp__redis_store_t;
 

@@ -231,6 +231,7 @@ static bool on_prepared(uvhttp__redis_store_t *store, const uvhttp__redis_reply_
     memcpy(store->sha, reply->text.data, reply->text.size);
     store->sha[reply->text.size] = '\0';
     store->state = UVHTTP__REDIS_READY;
+    store->ready_ns = uvhttp__redis_now_ns();
     return true;
 }
 
@@ -268,12 +269,22 @@ static bool receive(uvhttp__redis_store_t *store, char *why, size_t size) {
     return false;
 }
 
+/* Redis, or a firewall, ends what has been idle for long. Whether it is an outage, the next connection shows: at once,
+ * so that no question meets a pause, unless this one has not even lasted as long as the pause. */
+static void end_idle(uvhttp__redis_store_t *store) {
+    uint64_t now = uvhttp__redis_now_ns();
+    bool lasted = now - store->ready_ns >= store->backoff_ms * MS;
+    disconnect(store);
+    if (!lasted) return;
+    store->backoff_ms = UVHTTP__REDIS_BACKOFF_MS_MIN;
+    store->retry_ns = now;
+}
+
 static void read_replies(uvhttp__redis_store_t *store) {
     char why[128] = "";
     bool good = receive(store, why, sizeof why);
-    /* Redis, or a firewall, ends what has been idle for long. Whether it is an outage, the next connection shows. */
     if (!good && store->state == UVHTTP__REDIS_READY && !store->sent.first) {
-        disconnect(store);
+        end_idle(store);
         return;
     }
     const char *at = store->input, *end = at + store->input_size;

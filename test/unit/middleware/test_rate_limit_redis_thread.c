@@ -295,6 +295,31 @@ static void test_an_idle_connection_that_ends_is_no_outage(void **state) {
     stop(serving);
 }
 
+/* A client that comes in the pause before the next connection would be decided without Redis. */
+static void test_behind_an_idle_connection_there_is_no_pause(void **state) {
+    serving_t *serving = *state;
+    uint64_t left_ms = 0;
+    listen_as_redis(false);
+    redis.replies = (const char *const[]){LOADED, ALLOWED, NULL};
+    start(serving, (uvhttp_rate_limit_redis_options_t){0});
+    assert_int_equal(ask(serving), 200);
+    for (int i = 0; i < 7; i++) { /* pauses would double */
+        usleep(120000);
+        leave(false);
+        left_ms = clock_ms();
+        struct pollfd comes_back = {redis.listener, POLLIN, 0};
+        assert_int_equal(poll(&comes_back, 1, TIMEOUT_MS), 1);
+        left_ms = clock_ms() - left_ms;
+        redis.fd = accept4(redis.listener, NULL, NULL, SOCK_CLOEXEC);
+        redis.size = redis.count = 0;
+        while (redis.fd >= 0 && redis.count == 0) reply_to_commands();
+    }
+    if (left_ms >= 1000) fail_msg("%d ms", (int)left_ms);
+    assert_int_equal(ask(serving), 200);
+    assert_string_equal(logged, "");
+    stop(serving);
+}
+
 /* The descriptor of this process whose peer is `fd`: the server is here, too. */
 static int other_end(int fd) {
     struct sockaddr_storage wanted, peer;
@@ -371,6 +396,7 @@ int main(void) {
                      test_a_reply_that_is_too_long_ends_the_connection,
                      test_without_a_reply_in_time_there_is_no_decision, test_where_nobody_listens_there_is_no_decision,
                      test_it_is_asked_again_when_it_is_back, test_an_idle_connection_that_ends_is_no_outage,
+                     test_behind_an_idle_connection_there_is_no_pause,
                      test_no_program_that_is_started_inherits_the_connection,
                      test_without_memory_for_a_command_there_is_no_decision);
 }
