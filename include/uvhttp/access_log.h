@@ -40,9 +40,9 @@ static inline uvhttp_middleware_t uvhttp_access_log(const uvhttp_access_log_opti
     return uvhttp_access_log_sized(options, sizeof *options);
 }
 
-/** Opens `path` again, asynchronously, so that a renamed file can be rotated. On failure the old file is kept and the
- * log has the reason. Returns 0, or UVHTTP_E_INVALID if `middleware` is not an access log with a path. Any thread and
- * signal handlers, as long as the server of the middleware exists. */
+/** Opens `path` again, asynchronously, so that a renamed file can be rotated. On failure the log has the
+ * reason, and the old file is used until a retry succeeds. Returns 0, or UVHTTP_E_INVALID if `middleware` is not an
+ * access log with a path. Any thread and signal handlers, as long as the server of the middleware exists. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_access_log_reopen(uvhttp_middleware_t middleware);
 
 typedef struct uvhttp_access_log_stats_s {

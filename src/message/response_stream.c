@@ -139,8 +139,8 @@ static uvhttp__hook_t *new_hook(uvhttp_response_t *res, uvhttp__hook_t **at, voi
     return hook;
 }
 
-static int add_finish(uvhttp_response_t *res, uvhttp__hook_t **at,
-                      void (*callback)(uvhttp_response_t *res, void *user), void *user) {
+static int add_finish(uvhttp_response_t *res, uvhttp__hook_t **at, void (*callback)(uvhttp_response_t *res, void *user),
+                      void *user) {
     if (!callback) return UVHTTP_E_INVALID;
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_FINISHING | UVHTTP__RESPONSE_COMMITTED)) return UVHTTP_E_STATE;
     uvhttp__hook_t *hook = new_hook(res, at, user);

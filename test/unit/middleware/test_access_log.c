@@ -460,6 +460,50 @@ static void test_a_file_that_was_rotated_before_the_first_request_gets_no_line(v
     rmdir(directory);
 }
 
+static bool exists(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && info.st_size > 0;
+}
+
+/* The disk that is full when the file is rotated, or descriptors that are lacking, pass. The lines go to the old file
+ * until then, and not until the next rotation. */
+static void test_a_file_that_cannot_be_opened_anew_is_tried_again(void **state) {
+    (void)state;
+    char directory[] = "/tmp/access_logXXXXXX", folder[64], moved[64], path[80], old[80];
+    assert_non_null(mkdtemp(directory));
+    snprintf(folder, sizeof folder, "%s/now", directory);
+    snprintf(moved, sizeof moved, "%s/before", directory);
+    snprintf(path, sizeof path, "%s/a", folder);
+    snprintf(old, sizeof old, "%s/a", moved);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    uvhttp_middleware_t log = uvhttp_access_log(&(uvhttp_access_log_options_t){.path = path, .flush_ms = 1});
+    respond(&ex, log, UVHTTP_OK);
+    assert_int_equal(settled(log, 1).lines, 1);
+    assert_int_equal(rename(folder, moved), 0);
+    assert_int_equal(uvhttp_access_log_reopen(log), UVHTTP_OK);
+    for (uint64_t lines = 2; lines < 5; lines++) {
+        respond(&ex, log, UVHTTP_OK);
+        assert_int_equal(settled(log, lines).lines, lines);
+    }
+    off_t size = file_size(old);
+    assert_non_null(strstr(logged, "the old file is kept"));
+    assert_int_equal(mkdir(folder, 0700), 0);
+    for (int i = 0; i < 2000 && !exists(path); i++) {
+        respond(&ex, log, UVHTTP_OK);
+        usleep(5000);
+    }
+    assert_true(exists(path));
+    assert_int_equal(settled(log, 5).reopened, 1);
+    drop(log);
+    assert_true(file_size(old) <= 2 * size); /* the first lines after it may have been on their way */
+    unlink(path);
+    unlink(old);
+    rmdir(folder);
+    rmdir(moved);
+    rmdir(directory);
+    logged[0] = '\0';
+}
+
 typedef struct flood {
     uvhttp_middleware_t log;
     atomic_bool over;
@@ -583,6 +627,7 @@ int main(void) {
         TEST(test_two_logs_on_a_thread_do_not_mix),
         TEST(test_a_full_disk_cuts_no_line_and_every_line_is_counted_once),
         TEST(test_a_file_that_was_rotated_before_the_first_request_gets_no_line),
+        TEST(test_a_file_that_cannot_be_opened_anew_is_tried_again),
         TEST(test_a_log_that_falls_behind_is_rotated_and_says_so),
         TEST(test_wrong_options_are_refused),
         TEST(test_without_memory_requests_continue_and_are_counted),

@@ -441,7 +441,7 @@ int main(void) {
         test_vary_is_not_doubled_and_a_strong_etag_becomes_weak, test_partial_responses_are_left_alone,
         test_a_206_varies_as_the_response_that_it_is_a_part_of, test_a_compressed_response_offers_no_ranges,
         test_lists_in_several_fields_are_read_to_their_end, test_a_304_varies_as_the_response_that_it_stands_for,
-        test_a_304_has_the_validator_that_the_client_has,
-        test_a_hook_may_replace_the_body_in_any_order, test_wrong_options_are_refused,
-        test_a_maximum_below_the_minimum_is_refused_with_both, test_every_allocation_may_fail);
+        test_a_304_has_the_validator_that_the_client_has, test_a_hook_may_replace_the_body_in_any_order,
+        test_wrong_options_are_refused, test_a_maximum_below_the_minimum_is_refused_with_both,
+        test_every_allocation_may_fail);
 }

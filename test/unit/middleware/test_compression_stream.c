@@ -374,11 +374,10 @@ static void test_an_open_stream_holds_no_more_than_documented(void **state) {
 int main(void) {
     test_allocator_install();
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
-    return RUN_TESTS_WITH(setup, teardown, test_every_piece_can_be_decoded_at_once,
-                          test_a_refused_piece_can_be_tried_again, test_events_are_compressed_only_when_they_are_listed,
-                          test_head_shows_the_head_only, test_what_must_stay_plain_does,
-                          test_a_digest_in_the_trailer_keeps_the_bytes_that_it_is_of,
-                          test_beyond_streams_max_responses_are_plain,
-                          test_a_response_that_breaks_off_does_not_look_whole, test_every_allocation_may_fail,
-                          test_an_open_stream_holds_no_more_than_documented);
+    return RUN_TESTS_WITH(
+        setup, teardown, test_every_piece_can_be_decoded_at_once, test_a_refused_piece_can_be_tried_again,
+        test_events_are_compressed_only_when_they_are_listed, test_head_shows_the_head_only,
+        test_what_must_stay_plain_does, test_a_digest_in_the_trailer_keeps_the_bytes_that_it_is_of,
+        test_beyond_streams_max_responses_are_plain, test_a_response_that_breaks_off_does_not_look_whole,
+        test_every_allocation_may_fail, test_an_open_stream_holds_no_more_than_documented);
 }

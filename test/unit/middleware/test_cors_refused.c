@@ -27,8 +27,7 @@ static void expect(const serving_t *serving, const char *request, int status, co
     close(fd);
 }
 
-#define UPLOAD(origin)                                                                                                 \
-    "POST /upload HTTP/1.1\r\nHost: a\r\nOrigin: " origin "\r\nContent-Length: 11\r\n\r\nelevenbytes"
+#define UPLOAD(origin) "POST /upload HTTP/1.1\r\nHost: a\r\nOrigin: " origin "\r\nContent-Length: 11\r\n\r\nelevenbytes"
 
 /* The page that uploads too much sees the status, not a network error. */
 static void test_a_page_can_read_that_its_upload_is_too_large(void **state) {

@@ -390,13 +390,12 @@ int main(void) {
     uvhttp_log_set_callback(keep_log, NULL);
     uvhttp_log_set_rate_limit(0);
     const run_group_t on_epoll_only = {&(run_variant_t){NULL, &on_epoll}, 1, serving_setup, serving_teardown};
-    return RUN_GROUP(on_epoll_only, test_a_user_and_a_database_come_before_the_script,
-                     test_a_password_without_a_user_is_for_the_default_user,
-                     test_what_redis_refuses_or_never_replies_is_no_decision, test_an_error_that_is_long_is_cut,
-                     test_a_reply_that_is_too_long_ends_the_connection,
-                     test_without_a_reply_in_time_there_is_no_decision, test_where_nobody_listens_there_is_no_decision,
-                     test_it_is_asked_again_when_it_is_back, test_an_idle_connection_that_ends_is_no_outage,
-                     test_behind_an_idle_connection_there_is_no_pause,
-                     test_no_program_that_is_started_inherits_the_connection,
-                     test_without_memory_for_a_command_there_is_no_decision);
+    return RUN_GROUP(
+        on_epoll_only, test_a_user_and_a_database_come_before_the_script,
+        test_a_password_without_a_user_is_for_the_default_user, test_what_redis_refuses_or_never_replies_is_no_decision,
+        test_an_error_that_is_long_is_cut, test_a_reply_that_is_too_long_ends_the_connection,
+        test_without_a_reply_in_time_there_is_no_decision, test_where_nobody_listens_there_is_no_decision,
+        test_it_is_asked_again_when_it_is_back, test_an_idle_connection_that_ends_is_no_outage,
+        test_behind_an_idle_connection_there_is_no_pause, test_no_program_that_is_started_inherits_the_connection,
+        test_without_memory_for_a_command_there_is_no_decision);
 }
