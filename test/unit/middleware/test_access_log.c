@@ -326,7 +326,7 @@ static void test_all_loops_log_without_losing_a_line(void **state) {
     uvhttp_access_log_stats(log, &stats);
     drop(log);
     assert_true(kept.lines >= 80000 - stats.dropped);
-    assert_true(kept.lines <= 80000 - stats.dropped + kept.calls);
+    assert_true(kept.lines <= 80000 - stats.dropped + 4 * kept.calls); /* one line of each ring says what is missing */
     assert_true(kept.calls < kept.lines / 10); /* in batches */
 }
 
