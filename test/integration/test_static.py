@@ -937,7 +937,7 @@ def test_a_crowd_asks_once(start, root):
 def test_out_of_descriptors_is_503_and_passes(start, root):
     for i in range(60):
         write(root / f"file{i}.bin", noise(2000, seed=i))
-    server = start("sendfile_min=1", "open_files_max=1000")
+    server = start("sendfile_min=1", "open_files_max=1000", "no_precompressed=1")
     used = server.descriptors()
     resource.prlimit(server.pid(), resource.RLIMIT_NOFILE, (used + 12, used + 12))
     with server.connect() as connection:
@@ -952,6 +952,17 @@ def test_out_of_descriptors_is_503_and_passes(start, root):
             assert response.header("Retry-After") == "1"
             response = connection.get("/text.txt")
         assert response.status == 200
+
+
+def test_the_last_descriptor_is_for_the_file_and_not_for_its_variants(start, root):
+    for i in range(60):
+        write(root / f"file{i}.bin", noise(2000, seed=i))
+    server = start("sendfile_min=1", "open_files_max=1000")
+    used = server.descriptors()
+    resource.prlimit(server.pid(), resource.RLIMIT_NOFILE, (used + 12, used + 12))
+    with server.connect() as connection:
+        responses = [connection.get(f"/file{i}.bin") for i in range(60)]
+    assert [response.body for response in responses] == [noise(2000, seed=i) for i in range(60)]
 
 
 def test_each_refusal_for_want_of_a_descriptor_is_counted(start, root):
