@@ -327,7 +327,7 @@ static void test_all_loops_log_without_losing_a_line(void **state) {
     drop(log);
     assert_true(kept.lines >= 80000 - stats.dropped);
     assert_true(kept.lines <= 80000 - stats.dropped + 4 * kept.calls); /* one line of each ring says what is missing */
-    assert_true(kept.calls < kept.lines / 10); /* in batches */
+    assert_true(kept.calls < kept.lines / 10);                         /* in batches */
 }
 
 static sem_t gate;
