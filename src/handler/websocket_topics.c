@@ -102,7 +102,7 @@ static int grow(uvhttp__ws_loop_t *loop) {
 
 /* Under the lock. NULL if out of memory. */
 static uvhttp__ws_topic_t *add_topic(uvhttp__ws_loop_t *loop, uint64_t hash, uvhttp_str_t name) {
-    if (loop->topic_count == loop->bucket_count && grow(loop) != UVHTTP_OK) return NULL;
+    if (loop->topic_count >= loop->bucket_count && grow(loop) != UVHTTP_OK) return NULL;
     uvhttp__ws_topic_t *topic = uvhttp__malloc(sizeof *topic + name.size);
     if (!topic) return NULL;
     uvhttp__ws_topic_t **bucket = bucket_of(loop, hash);

@@ -4,6 +4,7 @@
 #include "support/http_server.h"
 
 #include "handler/websocket.h"
+#include "handler/websocket_topics.h"
 #include "support/failing_allocator.h"
 
 static atomic_int opens, messages, closes;
@@ -151,10 +152,43 @@ static void test_everything_bears_any_failed_allocation(void **state) {
     serving_stop(serving);
 }
 
+enum { MANY = 40, FULL = 16 }; /* FULL: of the first table */
+
+static atomic_uint bucket_count;
+
+/* The table cannot grow when it is full. */
+static void subscribe_to_many(uvhttp_ws_t *ws, void *user) {
+    (void)user;
+    const uvhttp__ws_loop_t *loop = &ws->endpoint->registry->loops[ws->channel->loop->index];
+    char name[16];
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "topic%d", i);
+        if (loop->topic_count == FULL) test_allocator_fail_at(1);
+        assert_int_equal(uvhttp_ws_subscribe(ws, name), UVHTTP_OK);
+    }
+    bucket_count = loop->bucket_count;
+    atomic_fetch_add(&opens, 1);
+}
+
+static void test_a_table_of_topics_that_could_not_grow_grows_later(void **state) {
+    static const uvhttp_ws_handlers_t handlers = {
+        .on_open = subscribe_to_many, .on_message = count_message, .on_close = on_close};
+    make(*state, &handlers);
+    int fd = handshake(*state, HANDSHAKE(""));
+    WAIT_UNTIL(opens == 1);
+    assert_true(test_allocator_failed());
+    assert_true(bucket_count >= MANY);
+    test_allocator_fail_at(0);
+    close(fd);
+    WAIT_UNTIL(closes == 1);
+    serving_stop(*state);
+}
+
 int main(void) {
     test_allocator_install();
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
     return RUN_ON_EACH(test_an_idle_subscriber_costs_less_than_a_kilobyte,
                        test_compression_costs_an_idle_connection_nothing,
-                       test_context_takeover_costs_what_it_is_said_to, test_everything_bears_any_failed_allocation);
+                       test_context_takeover_costs_what_it_is_said_to, test_everything_bears_any_failed_allocation,
+                       test_a_table_of_topics_that_could_not_grow_grows_later);
 }
