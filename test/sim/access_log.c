@@ -8,7 +8,7 @@
 
 enum {
     ORDINARY_TAGS = 0x1000, /* 16 clients, 256 requests each */
-    LATE_MS = 1000,         /* a line waits for others, for 200 ms */
+    LATE_MS = 500,          /* a line waits for others, for 200 ms */
 };
 
 static struct {

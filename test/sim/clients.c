@@ -14,7 +14,8 @@
 static client_t *clients;
 static uint32_t client_count, clients_left; /* left: those that are not done */
 bool sim_failing, sim_ring_has_died, sim_ring_has_lost;
-static uint64_t stop_ns; /* when the server is asked to stop; SIM_NEVER: when all clients are done */
+static uint64_t stop_ns; /* when the server is asked to stop; SIM_NEVER: some time after the last client is done */
+static uint64_t idle_ns; /* that time: what nobody wakes shows in it */
 static bool stopped;     /* or it is about to: an operator has asked for it */
 static bool stop_asked;
 static uint64_t stopped_ns;
@@ -58,6 +59,11 @@ static uint32_t find_due(client_t **due) {
     return count;
 }
 
+static void stop_when_idle(void) {
+    uint64_t at = sim_now_ns + idle_ns;
+    if (at < stop_ns) stop_ns = at;
+}
+
 void sim_world_new(uint64_t seed, const sim_drop_t *drop, bool memory_fails) {
     sim_random_t random = sim_random_of(seed, 0xc1);
     sim_world_free();
@@ -89,13 +95,16 @@ void sim_world_new(uint64_t seed, const sim_drop_t *drop, bool memory_fails) {
         clients_left += !client->done;
         act_at(client, client->done ? SIM_NEVER : client->next_ns);
     }
+    sim_random_t of_idle = sim_random_of(seed, 0xc2);
+    idle_ns = sim_one_in(&of_idle, 2) ? sim_below(&of_idle, 4000) * SIM_MS : 0;
+    if (clients_left == 0) stop_when_idle();
     if (sim_admin_listens) sim_operators_new(seed, client_count);
 }
 
 /* --- the end of a connection --- */
 
 static void finish(client_t *client) {
-    clients_left -= !client->done;
+    if (!client->done && --clients_left == 0) stop_when_idle();
     client->done = true;
     act_at(client, SIM_NEVER);
     if (client->conn) sim_client_close(client->conn);
@@ -508,7 +517,7 @@ void sim_world_wake(void *arg) {
 
 uint64_t sim_world_next_ns(void) {
     if (!sim_server && !sim_second_lives()) return SIM_NEVER;
-    uint64_t next = stop_asked ? SIM_NEVER : clients_left == 0 ? sim_now_ns : stop_ns;
+    uint64_t next = stop_asked ? SIM_NEVER : stop_ns;
     uint64_t client = first_moment(), origin = sim_actors_next_ns();
     if (client < next) next = client;
     return origin < next ? origin : next;
@@ -532,7 +541,7 @@ void sim_world_stopped(void) {
 
 void sim_world_step(sim_random_t *random) {
     static client_t *due[SIM_CLIENTS_MAX];
-    if (!stop_asked && (clients_left == 0 || stop_ns <= sim_now_ns)) {
+    if (!stop_asked && stop_ns <= sim_now_ns) {
         stop_asked = true;
         note_stop();
         sim_trace("stop", 0, 0);

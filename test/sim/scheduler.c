@@ -21,6 +21,7 @@ enum {
     CROWD_STEPS_MAX = 20000000,
     HOURS_MAX = 4,
     STALL_US = 1000,
+    PAUSE_US = 50000,
     INTERRUPTS = 16
 };
 
@@ -45,6 +46,8 @@ typedef struct thread {
     uint64_t polled_count;
     uint32_t joined; /* WAITS_JOIN: index of the other */
     bool timed_out;
+    bool is_loop;   /* it has waited for descriptors */
+    bool is_helper; /* it has waited for work, for a time */
     uint32_t locks; /* held */
     void *(*main)(void *arg);
     void *arg, *result;
@@ -64,6 +67,7 @@ static uint32_t thread_count, running, made;
 static pthread_mutex_t baton_lock = PTHREAD_MUTEX_INITIALIZER;
 static sim_random_t order;
 static uint32_t stalls; /* one in so many waits; 0: none */
+static bool pauses;     /* the system runs others for long while a helper thread is at work */
 static uint64_t steps;
 static uint64_t started_ns;
 static bool in_world; /* what the world does is not interrupted */
@@ -76,6 +80,7 @@ void sim_scheduler_reset(uint64_t seed) {
     }
     if (thread_count == 0) pthread_cond_init(&threads[0].baton, NULL);
     threads[0].state = READY;
+    threads[0].is_loop = threads[0].is_helper = false;
     thread_count = 1;
     running = 0;
     made = 0;
@@ -83,6 +88,7 @@ void sim_scheduler_reset(uint64_t seed) {
     started_ns = sim_now_ns;
     order = sim_random_of(seed, 0x5c);
     stalls = sim_one_in(&order, 4) ? 1 + sim_below(&order, 20) : 0;
+    pauses = sim_one_in(&order, 4);
 }
 
 uint64_t sim_steps(void) {
@@ -195,6 +201,8 @@ static void pass_baton(uint32_t self) {
 static void wait_as(state_t state, const void *object, uint64_t deadline_ns) {
     thread_t *self = &threads[running];
     if (in_world) sim_fail("the world waits (%s)", state_names[state]);
+    if (state == WAITS_COND && deadline_ns != SIM_NEVER) self->is_helper = true;
+    if (state == WAITS_FD || state == WAITS_POLL) self->is_loop = true;
     self->state = state;
     self->object = object;
     self->deadline_ns = deadline_ns;
@@ -284,8 +292,17 @@ static void yield_without_lock(void) {
     if (!in_world && threads[running].locks == 0 && sim_one_in(&order, 4)) sim_yield();
 }
 
+/* A loop is not stopped for long, nor is an application's, which joins threads at the end: their time limits would be
+ * about the machine. */
 void sim_interrupt(void) {
-    if (!in_world && thread_count > 1 && threads[running].locks == 0 && sim_one_in(&order, INTERRUPTS)) sim_yield();
+    const thread_t *self = &threads[running];
+    if (in_world || thread_count == 1 || self->locks > 0) return;
+    if (pauses && !sim_is_guest && running > 0 && self->is_helper && !self->is_loop && sim_one_in(&order, 4)) {
+        uint32_t us = sim_log_uniform(&order, PAUSE_US);
+        sim_trace("pause", running, us);
+        sim_wait_time(sim_now_ns + us * UINT64_C(1000));
+    } else if (sim_one_in(&order, INTERRUPTS))
+        sim_yield();
 }
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex) {
