@@ -1,6 +1,7 @@
 """The C++ interface: groups, static files, TLS, WebSocket, cookies, forms, and several waits at once."""
 import asyncio
 import ssl
+import time
 import urllib.request
 
 import harness
@@ -121,6 +122,32 @@ def test_spawned_tasks_are_joined_cancelled_or_left(server):
 
 def test_who_cancels_is_not_destroyed_in_the_call(server):
     assert text(server, "/cancel") == (200, "cancelled destroyed UVHTTP_E_ABORTED cancelled destroyed ")
+    assert live(server) == 0
+
+
+def test_a_cancelled_wait_for_the_body_takes_nothing(server):
+    with server.connect() as connection:
+        connection.send(b"POST /body/late HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n")
+        for byte in (b"a", b"b", b"c", b"d"):
+            time.sleep(0.05)  # in the time in which nobody waits for it
+            connection.send(byte)
+        response = connection.response()
+        assert (response.status, response.text.replace(".", "")) == (200, "abcd")
+        assert "." in response.text
+    assert live(server) == 0
+
+
+def test_two_coroutines_do_not_wait_for_one_body(server):
+    with server.connect() as connection:
+        connection.send(b"POST /body/twice HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n")
+        time.sleep(0.05)
+        connection.send(b"a")
+        assert connection.response().text == "UVHTTP_E_STATE a"
+    assert live(server) == 0
+
+
+def test_a_task_that_nobody_awaits_any_more_is_destroyed(server):
+    assert text(server, "/held") == (200, "1 live 0 UVHTTP_E_STATE")
     assert live(server) == 0
 
 
