@@ -214,6 +214,9 @@ bool serve_plan(settings_t *to, const char *file) {
         plan_problem(plan, (place_t){0},
                      "tls_certificate is \"%s\", and no address has TLS: add \"tls: true\" to one of \"listen\"",
                      to->config.tls_certificate);
+    if (*to->config.admin_token && !*to->config.admin)
+        plan_problem(plan, (place_t){0},
+                     "admin_token is set, and there is no admin listener: set \"admin\" to its address");
     return plan->problems == 0;
 }
 
