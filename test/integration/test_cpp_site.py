@@ -60,6 +60,12 @@ def test_cookies_are_read_and_set(server):
     assert server.get("/cookies/reply").header("Set-Cookie") == "a=; Path=/p; SameSite=Lax"
 
 
+def test_a_content_type_may_be_a_variable_of_the_handler(server):
+    for target, body in (("/type", "typed"), ("/type/later", "typed later")):
+        response = server.get(target)
+        assert (response.status, response.text, response.header("Content-Type")) == (200, body, "application/vnd.uvhttp-test.type")
+
+
 def test_forms_are_read(server):
     urlencoded = [("Content-Type", "application/x-www-form-urlencoded")]
     assert text(server, "/form", method="POST", headers=urlencoded, body=b"a=1&b=x%20y&a=2") == (200, "a=1;b=x y;a=2;")

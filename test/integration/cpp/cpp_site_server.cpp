@@ -164,6 +164,23 @@ static void add_forms(uvhttp::server &server) {
     });
 }
 
+/* --- content types that are variables --- */
+
+static std::string type_of(std::string_view path) {
+    return "application/vnd.uvhttp-test" + std::string(path.substr(0, 5)).replace(0, 1, ".");
+}
+
+static response typed(request &req) {
+    std::string type = type_of(req.path());
+    return {200, type.c_str(), "typed"};
+}
+
+static task<response> typed_later(request &req) {
+    std::string type = type_of(req.path());
+    co_await uvhttp::sleep(1ms);
+    co_return response(200, type.c_str(), std::string("typed later"));
+}
+
 /* --- several waits at once --- */
 
 static task<int> after(std::chrono::milliseconds time, int value) {
@@ -360,6 +377,8 @@ static void add_tasks(uvhttp::server &server) {
     server.post("/body/late", cancel_a_piece, streamed);
     server.post("/body/twice", read_at_once, streamed);
     server.get("/held", cancel_a_wait);
+    server.get("/type", typed);
+    server.get("/type/later", typed_later);
     server.get("/all", wait_for_all);
     server.get("/any", wait_for_any);
     server.get("/branches/fail", fail_in_branches);
