@@ -593,7 +593,8 @@ class server : public detail::routes<server> {
      * destroys the captures of a closure twice if it is created in the same expression as co_await; such code is
      * refused (docs/guide/cpp.md). The result can be awaited once. co_await throws UVHTTP_E_WORK_FULL,
      * UVHTTP_E_WORK_CANCELLED (the server stops), UVHTTP_E_NOMEM, or UVHTTP_E_STATE (outside a loop's thread, or
-     * awaited before). */
+     * awaited before). Await it on a loop of this server: a coroutine of another server would continue on the worker
+     * thread. */
     template <class F, class... Args>
     requires std::invocable<F, std::decay_t<Args>...>
     auto work(F job, Args &&...args) {
