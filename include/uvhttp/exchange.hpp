@@ -41,6 +41,16 @@ inline std::string_view view(uvhttp_str_t text) noexcept {
     return {text.data, text.size};
 }
 
+namespace detail {
+
+/* For C, which would take the text to end at a NUL in it. */
+inline const char *terminated(const std::string &text) {
+    if (text.find('\0') != std::string::npos) throw error(UVHTTP_E_INVALID);
+    return text.c_str();
+}
+
+} // namespace detail
+
 /** A request: <uvhttp/request.h>. Views are valid until the handler returns; in a coroutine, until it ends. */
 class request {
   public:
@@ -108,10 +118,10 @@ struct cookie {
     /** Adds the Set-Cookie field; throws what uvhttp_response_cookie returns. */
     void set(uvhttp_response_t *res) const {
         uvhttp_cookie_options_t native{};
-        native.name = name.c_str();
+        native.name = detail::terminated(name);
         native.value = value.c_str();
-        native.path = path.c_str();
-        if (!domain.empty()) native.domain = domain.c_str();
+        native.path = detail::terminated(path);
+        if (!domain.empty()) native.domain = detail::terminated(domain);
         native.max_age_s = max_age_s;
         native.same_site = same_site;
         native.secure = secure;
@@ -227,7 +237,8 @@ class response {
     /** Sends it as the response of a request. Throws the errors of the C functions. */
     void send(uvhttp_response_t *to) const {
         if (status_ == 0) return;
-        for (const auto &[name, value] : headers_) check(uvhttp_response_header_add(to, name.c_str(), value.c_str()));
+        for (const auto &[name, value] : headers_)
+            check(uvhttp_response_header_add(to, detail::terminated(name), detail::terminated(value)));
         for (const auto &made : cookies_) made.set(to);
         if (const auto *literal = std::get_if<std::string_view>(&body_)) {
             check(uvhttp_response_send_static(to, status_, content_type_.c_str(), literal->data(), literal->size()));

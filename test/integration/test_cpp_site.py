@@ -66,6 +66,12 @@ def test_a_content_type_may_be_a_variable_of_the_handler(server):
         assert (response.status, response.text, response.header("Content-Type")) == (200, body, "application/vnd.uvhttp-test.type")
 
 
+def test_a_text_with_a_nul_is_not_cut_off(server):
+    assert text(server, "/nul") == (200, "sent")
+    for what in ("name", "value", "cookie", "path"):
+        assert server.get(f"/nul?{what}").status == 500, what
+
+
 def test_forms_are_read(server):
     urlencoded = [("Content-Type", "application/x-www-form-urlencoded")]
     assert text(server, "/form", method="POST", headers=urlencoded, body=b"a=1&b=x%20y&a=2") == (200, "a=1;b=x y;a=2;")

@@ -181,6 +181,18 @@ static task<response> typed_later(request &req) {
     co_return response(200, type.c_str(), std::string("typed later"));
 }
 
+/* --- texts with a NUL --- */
+
+static response with_nul(request &req) {
+    const std::string text("a\0b", 3);
+    uvhttp::cookie made;
+    made.name = req.query() == "cookie" ? text : "a";
+    made.path = req.query() == "path" ? "/" + text : "/";
+    return uvhttp::text(200, "sent")
+        .header(req.query() == "name" ? text : "X-A", req.query() == "value" ? text : "a")
+        .cookie(std::move(made));
+}
+
 /* --- several waits at once --- */
 
 static task<int> after(std::chrono::milliseconds time, int value) {
@@ -377,6 +389,7 @@ static void add_tasks(uvhttp::server &server) {
     server.post("/body/late", cancel_a_piece, streamed);
     server.post("/body/twice", read_at_once, streamed);
     server.get("/held", cancel_a_wait);
+    server.get("/nul", with_nul);
     server.get("/type", typed);
     server.get("/type/later", typed_later);
     server.get("/all", wait_for_all);
