@@ -107,10 +107,15 @@ template <class T> class [[nodiscard]] task {
     }
 
     auto operator co_await() &&noexcept {
-        struct awaiter {
-            handle frame;
+        struct awaiter { /* it owns the frame, which is destroyed with the coroutine that awaits it */
+            explicit awaiter(handle its) noexcept : frame(its) {}
+            awaiter(const awaiter &) = delete;
+            awaiter &operator=(const awaiter &) = delete;
+            ~awaiter() {
+                if (frame) frame.destroy();
+            }
             bool await_ready() const {
-                if (!frame || frame.promise().continuation) throw error(UVHTTP_E_STATE); /* moved, or awaited before */
+                if (!frame) throw error(UVHTTP_E_STATE); /* moved, or awaited before */
                 return false;
             }
             std::coroutine_handle<> await_suspend(std::coroutine_handle<> awaiting) const noexcept {
@@ -120,8 +125,9 @@ template <class T> class [[nodiscard]] task {
             T await_resume() const {
                 return frame.promise().take();
             }
+            handle frame;
         };
-        return awaiter{frame_};
+        return awaiter(release());
     }
 
     handle release() noexcept {
@@ -353,22 +359,33 @@ class body_stream {
         if (!state_->ended) (void)uvhttp_request_pause_body(state_->request);
     }
 
-    auto next() noexcept {
-        struct awaiter {
-            state *at;
-            bool await_ready() const noexcept {
-                return at->ended;
-            }
-            void await_suspend(std::coroutine_handle<> waiter) const noexcept {
-                at->waiter = waiter;
-                (void)uvhttp_request_resume_body(at->request); /* on_abort reports a disconnected client */
-            }
-            std::optional<std::string_view> await_resume() const noexcept {
-                if (!std::exchange(at->given, false)) return std::nullopt;
-                return view(at->piece);
-            }
-        };
-        return awaiter{state_};
+    /** The result of next. A wait that is cancelled pauses the body, and the next one gets its bytes. */
+    class [[nodiscard]] next_piece : public detail::awaitable<next_piece> {
+        friend class body_stream;
+        friend class detail::awaitable<next_piece>;
+
+        explicit next_piece(state *of) noexcept : at_(of) {}
+        bool ready() const {
+            if (at_->waiter) throw error(UVHTTP_E_STATE); /* another coroutine waits for it */
+            return at_->ended;
+        }
+        void arm(std::coroutine_handle<> waiter) noexcept {
+            at_->waiter = waiter;
+            (void)uvhttp_request_resume_body(at_->request); /* on_abort reports a disconnected client */
+        }
+        void disarm() noexcept {
+            if (!std::exchange(at_->waiter, nullptr) || at_->ended) return;
+            (void)uvhttp_request_pause_body(at_->request);
+        }
+        std::optional<std::string_view> result() const noexcept {
+            if (!std::exchange(at_->given, false)) return std::nullopt;
+            return view(at_->piece);
+        }
+
+        state *at_;
+    };
+    next_piece next() noexcept {
+        return next_piece(state_);
     }
 
   private:
@@ -576,7 +593,8 @@ class server : public detail::routes<server> {
      * destroys the captures of a closure twice if it is created in the same expression as co_await; such code is
      * refused (docs/guide/cpp.md). The result can be awaited once. co_await throws UVHTTP_E_WORK_FULL,
      * UVHTTP_E_WORK_CANCELLED (the server stops), UVHTTP_E_NOMEM, or UVHTTP_E_STATE (outside a loop's thread, or
-     * awaited before). */
+     * awaited before). Await it on a loop of this server: a coroutine of another server would continue on the worker
+     * thread. */
     template <class F, class... Args>
     requires std::invocable<F, std::decay_t<Args>...>
     auto work(F job, Args &&...args) {

@@ -81,7 +81,8 @@ UVHTTP_EXPORT UVHTTP_LOOP_THREAD UVHTTP_MUST_USE int uvhttp_client_send_sized(co
  * request, and on_done is not called. Call it on the thread of a loop: in handlers and in any callback of a server. The
  * response must be freed before the loop ends; if a request of this server depends on it, free it in
  * uvhttp_deferred_on_abort. Returns 0, or an immediate error of the list above: *response is NULL then, and on_done is
- * not called. UVHTTP_E_STATE: no loop runs on this thread. */
+ * not called. UVHTTP_E_STATE: no loop runs on this thread, or a name is to be looked up on a loop of a
+ * uvhttp_tcp_server_t, which has no worker threads. */
 static inline UVHTTP_MUST_USE int uvhttp_client_send(const uvhttp_client_request_t *request, uvhttp_client_cb on_done,
                                                      void *user, uvhttp_client_response_t **response) {
     return uvhttp_client_send_sized(request, sizeof *request, on_done, user, response);

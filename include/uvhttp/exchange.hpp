@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -39,6 +40,16 @@ inline void check(int status) {
 inline std::string_view view(uvhttp_str_t text) noexcept {
     return {text.data, text.size};
 }
+
+namespace detail {
+
+/* For C, which would take the text to end at a NUL in it. */
+inline const char *terminated(const std::string &text) {
+    if (text.find('\0') != std::string::npos) throw error(UVHTTP_E_INVALID);
+    return text.c_str();
+}
+
+} // namespace detail
 
 /** A request: <uvhttp/request.h>. Views are valid until the handler returns; in a coroutine, until it ends. */
 class request {
@@ -107,10 +118,10 @@ struct cookie {
     /** Adds the Set-Cookie field; throws what uvhttp_response_cookie returns. */
     void set(uvhttp_response_t *res) const {
         uvhttp_cookie_options_t native{};
-        native.name = name.c_str();
+        native.name = detail::terminated(name);
         native.value = value.c_str();
-        native.path = path.c_str();
-        if (!domain.empty()) native.domain = domain.c_str();
+        native.path = detail::terminated(path);
+        if (!domain.empty()) native.domain = detail::terminated(domain);
         native.max_age_s = max_age_s;
         native.same_site = same_site;
         native.secure = secure;
@@ -159,25 +170,57 @@ class shared_body
     }
 };
 
+namespace detail {
+
+/* The Content-Type of a response, which is sent when the handler's variables no longer exist: a literal is referred to,
+ * any other text is copied. */
+class media_type {
+  public:
+    media_type(std::nullptr_t) noexcept {} /* none */
+    template <std::size_t size> media_type(const char (&literal)[size]) noexcept : literal_(literal) {}
+    template <std::size_t size> /* a writable array is not a literal */
+    media_type(char (&text)[size]) : copy_(text), literal_("") {}
+    template <class T>
+    requires(std::convertible_to<T, std::string_view> && !std::is_array_v<T>) media_type(const T &text) {
+        if constexpr (std::is_pointer_v<T>)
+            if (!text) return;
+        copy_ = std::string_view(text);
+        literal_ = "";
+    }
+
+    const char *c_str() const noexcept {
+        return copy_.empty() ? literal_ : copy_.c_str();
+    }
+
+  private:
+    std::string copy_{};
+    const char *literal_ = nullptr;
+};
+
+} // namespace detail
+
 /** A response as a value that a handler returns. A body that is a literal or a uvhttp::shared_body is not copied. A
- * std::string is moved or copied. Anything else is copied into a std::string. */
+ * std::string is moved or copied. Anything else is copied into a std::string. The content type is a literal, or copied.
+ * A `const char` array counts as a literal: make a std::string_view of one that is a variable. */
 class response {
   public:
     response() = default; /* no response: the client receives 500 */
-    response(int status, const char *content_type) noexcept : status_(status), content_type_(content_type) {}
+    response(int status, detail::media_type content_type) noexcept
+        : status_(status), content_type_(std::move(content_type)) {}
     template <std::size_t size>
-    response(int status, const char *content_type, const char (&literal)[size]) noexcept
-        : status_(status), content_type_(content_type), body_(std::string_view(literal, size - 1)) {}
-    response(int status, const char *content_type, std::string &&body) noexcept
-        : status_(status), content_type_(content_type), body_(std::move(body)) {}
-    response(int status, const char *content_type, shared_body body) noexcept
-        : status_(status), content_type_(content_type), body_(std::move(body)) {}
+    response(int status, detail::media_type content_type, const char (&literal)[size]) noexcept
+        : status_(status), content_type_(std::move(content_type)), body_(std::string_view(literal, size - 1)) {}
+    response(int status, detail::media_type content_type, std::string &&body) noexcept
+        : status_(status), content_type_(std::move(content_type)), body_(std::move(body)) {}
+    response(int status, detail::media_type content_type, shared_body body) noexcept
+        : status_(status), content_type_(std::move(content_type)), body_(std::move(body)) {}
     template <class T>
-    requires std::convertible_to<T, std::string_view> response(int status, const char *content_type, const T &body)
-        : status_(status), content_type_(content_type), body_(std::string(std::string_view(body))) {}
+    requires std::convertible_to<T, std::string_view> response(int status, detail::media_type content_type,
+                                                               const T &body)
+        : status_(status), content_type_(std::move(content_type)), body_(std::string(std::string_view(body))) {}
     template <std::size_t size> /* a writable array is not a literal */
-    response(int status, const char *content_type, char (&body)[size])
-        : response(status, content_type, std::string(body)) {}
+    response(int status, detail::media_type content_type, char (&body)[size])
+        : response(status, std::move(content_type), std::string(body)) {}
 
     response &&header(std::string name, std::string value) && {
         headers_.emplace_back(std::move(name), std::move(value));
@@ -194,14 +237,15 @@ class response {
     /** Sends it as the response of a request. Throws the errors of the C functions. */
     void send(uvhttp_response_t *to) const {
         if (status_ == 0) return;
-        for (const auto &[name, value] : headers_) check(uvhttp_response_header_add(to, name.c_str(), value.c_str()));
+        for (const auto &[name, value] : headers_)
+            check(uvhttp_response_header_add(to, detail::terminated(name), detail::terminated(value)));
         for (const auto &made : cookies_) made.set(to);
         if (const auto *literal = std::get_if<std::string_view>(&body_)) {
-            check(uvhttp_response_send_static(to, status_, content_type_, literal->data(), literal->size()));
+            check(uvhttp_response_send_static(to, status_, content_type_.c_str(), literal->data(), literal->size()));
         } else if (const auto *text = std::get_if<std::string>(&body_)) {
-            check(uvhttp_response_send(to, status_, content_type_, text->data(), text->size()));
+            check(uvhttp_response_send(to, status_, content_type_.c_str(), text->data(), text->size()));
         } else if (const auto *made = std::get_if<shared_body>(&body_)) {
-            check(uvhttp_response_send_shared_body(to, status_, content_type_, made->native()));
+            check(uvhttp_response_send_shared_body(to, status_, content_type_.c_str(), made->native()));
         } else {
             check(uvhttp_response_empty(to, status_));
         }
@@ -209,7 +253,7 @@ class response {
 
   private:
     int status_ = 0;
-    const char *content_type_ = nullptr; /* static */
+    detail::media_type content_type_ = nullptr;
     std::variant<std::monostate, std::string_view, std::string, shared_body> body_{};
     std::vector<std::pair<std::string, std::string>> headers_{};
     std::vector<uvhttp::cookie> cookies_{};

@@ -47,8 +47,9 @@ typedef void (*uvhttp_connect_cb)(uvhttp_connector_t *connector, int status, int
 
 /** Connects as uvhttp_coro_connect does. `timeout_ms` covers the whole attempt; UVHTTP_NEVER means no limit. Returns 0,
  * or an immediate error, and on_connect is not called: UVHTTP_E_INVALID, UVHTTP_E_ADDRESS, UVHTTP_E_TIMEOUT (0 ms),
- * UVHTTP_E_PEER_UNREACHABLE, UVHTTP_E_STATE (no loop runs on this thread), UVHTTP_E_WORK_FULL, UVHTTP_E_NOMEM,
- * UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_LIMIT or UVHTTP_E_IO. */
+ * UVHTTP_E_PEER_UNREACHABLE, UVHTTP_E_STATE (no loop runs on this thread, or a name is to be looked up on a loop of a
+ * uvhttp_tcp_server_t, which has no worker threads), UVHTTP_E_WORK_FULL, UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS,
+ * UVHTTP_E_LIMIT or UVHTTP_E_IO. */
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_connect_start(uvhttp_connector_t *connector, const char *address,
                                                           uint32_t timeout_ms, uvhttp_connect_cb on_connect,
                                                           void *user);

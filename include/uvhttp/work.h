@@ -16,9 +16,10 @@ typedef void (*uvhttp_work_cb)(void *user);
 /** Ends a job; called exactly once per accepted job. The caller owns `user` again. `status` is UVHTTP_OK if the job has
  * run. It is UVHTTP_E_WORK_CANCELLED if the job has not run, or if a periodic job will not run again.
  *
- * A job submitted on a loop's thread ends on that thread, and may use what belongs to the loop; the loop does not end
- * before. Any other job ends on the worker thread that ran it, or on the thread that cancelled it: in
- * uvhttp_work_cancel, or on a thread of the stopping server. */
+ * A job submitted on the thread of one of the server's loops ends on that thread, and may use what belongs to the loop;
+ * the loop does not end before. Any other job, also one submitted on a loop of another server, ends on the worker
+ * thread that ran it, or on the thread that cancelled it: in uvhttp_work_cancel, or on a thread of the stopping server.
+ */
 typedef void (*uvhttp_work_done_cb)(void *user, int status);
 
 /** Options of a job. A field that is 0 has its default. */
@@ -55,8 +56,8 @@ static inline int uvhttp_work_with(struct uvhttp_server *server, const uvhttp_wo
 }
 
 /** Cancels a job, or further runs of a periodic job. `done` is called with UVHTTP_E_WORK_CANCELLED. For a job that was
- * not submitted on a loop and does not run, it is called inside this call. Returns 0, or UVHTTP_E_STATE: the job has
- * run, runs for the only time, or is already cancelled. Any thread, while the server exists. */
+ * not submitted on a loop of the server and does not run, it is called inside this call. Returns 0, or UVHTTP_E_STATE:
+ * the job has run, runs for the only time, or is already cancelled. Any thread, while the server exists. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_work_cancel(uvhttp_work_t *handle);
 /** Releases the handle; the job is not affected. NULL is allowed. Any thread, also after uvhttp_server_free. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_work_release(uvhttp_work_t *handle);

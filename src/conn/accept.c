@@ -65,6 +65,17 @@ static bool has_address(const uvhttp__tcp_server_t *tcp_server, const uvhttp__en
     return false;
 }
 
+/* Of a socket that is passed in: the server would add it twice to a loop, and close it twice. */
+static bool has_descriptor(const uvhttp__tcp_server_t *tcp_server, int fd) {
+    for (uint32_t i = 0; tcp_server && i < tcp_server->endpoint_count; i++)
+        if (fd >= 0 && tcp_server->endpoints[i].fd == fd) return true;
+    return false;
+}
+
+static bool is_in_use(const uvhttp__tcp_server_t *tcp_server, const uvhttp__endpoint_t *endpoint) {
+    return has_descriptor(tcp_server, endpoint->fd) || has_descriptor(tcp_server->companion, endpoint->fd);
+}
+
 /* Of a dry run. */
 static int check_sockets(const uvhttp__tcp_server_t *tcp_server, const uvhttp__endpoint_t *endpoint) {
     if (endpoint->is_passed_in) return UVHTTP_OK;
@@ -185,7 +196,8 @@ int uvhttp__tcp_server_listen(uvhttp__tcp_server_t *tcp_server, const char *addr
     endpoint.congestion_control = tcp_server->options.congestion_control;
     endpoint.private_path = tcp_server->options.private_paths;
     int *fds = &tcp_server->fds[tcp_server->endpoint_count * count];
-    status = tcp_server->dry_run ? check_sockets(tcp_server, &endpoint)
+    status = is_in_use(tcp_server, &endpoint) ? UVHTTP_E_ADDRESS_IN_USE
+             : tcp_server->dry_run            ? check_sockets(tcp_server, &endpoint)
              : uvhttp__inherited_find(tcp_server, &endpoint) > 0
                  ? uvhttp__inherited_take(tcp_server, &endpoint, fds, sets)
                  : open_sockets(&endpoint, (int)tcp_server->options.backlog, fds, count);

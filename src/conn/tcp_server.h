@@ -192,7 +192,7 @@ struct uvhttp__tcp_server {
     int stop_level;            /* under stop_lock: 0 runs, 1 drains, 2 cuts off */
     bool loops_ready;          /* under stop_lock */
     bool dry_run;              /* listen and run open nothing, and return what they would as far as that is known */
-    const struct uvhttp__tcp_server *companion; /* of a dry run: has addresses, too; NULL: none */
+    const struct uvhttp__tcp_server *companion; /* has addresses, too; NULL: none */
     bool passed_on;         /* another process has the listening sockets, too; before the loops are asked to drain */
     bool signalled;         /* under stop_lock: a signal has asked for a stop */
     int failure;            /* under stop_lock: UVHTTP_E_IO once a loop's backend has failed, which error tells */

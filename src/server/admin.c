@@ -149,7 +149,12 @@ static int make_own(uvhttp__admin_t *admin, reach_t reach) {
 
 int uvhttp__admin_listen(uvhttp_server_t *server, const uvhttp__admin_life_t *life) {
     reach_t reach;
-    if (*server->service.config.admin == '\0') return UVHTTP_OK;
+    const uvhttp_server_config_t *config = &server->service.config;
+    if (*config->admin == '\0') {
+        if (*config->admin_token)
+            UVHTTP_LOG_WARN("http: admin_token is set, and there is no admin listener: set admin to its address");
+        return UVHTTP_OK;
+    }
     int status = check(server, &reach);
     if (status != UVHTTP_OK) return status;
     uvhttp__admin_t *admin = uvhttp__calloc(1, sizeof *admin);

@@ -167,8 +167,15 @@ static bool may_retry(int code) {
     return code == 429 || code == 502 || code == 503 || code == 504;
 }
 
+/* A final head has come, with a body that is larger than what is kept of it. */
+static bool has_large_body(const uvhttp_client_response_t *response, int status) {
+    return status == UVHTTP_E_PEER_TOO_LARGE && uvhttp_client_response_status(response) >= 200;
+}
+
+/* The status says what became of the spans (OTLP/HTTP: a 2xx is success), however large the body is. */
 static void on_done(uvhttp_client_response_t *response, int status, void *user) {
     uvhttp__exporter_t *exporter = user;
+    if (has_large_body(response, status)) status = UVHTTP_OK;
     int code = status == UVHTTP_OK ? uvhttp_client_response_status(response) : 0;
     bool accepted = code >= 200 && code < 300;
     uint64_t retry_after_s = 0, rejected = exporter->otlp.spans;

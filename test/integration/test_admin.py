@@ -338,6 +338,11 @@ def refused_start(*arguments):
     return run.stderr
 
 
+def test_a_token_without_an_address_is_pointed_out(serve):
+    server = serve("performance_test", "--admin-token", TOKEN)
+    assert "admin_token is set, and there is no admin listener" in server.stderr() and TOKEN not in server.stderr()
+
+
 def test_an_address_that_others_reach_needs_a_token(start, serve):
     for address in f"0.0.0.0:{free_port()}", f"*:{free_port()}", f"[::]:{free_port()}", f"unix:@uvhttp-test-{os.getpid()}":
         message = refused_start("--admin", address)

@@ -1,6 +1,7 @@
 """The C++ interface: groups, static files, TLS, WebSocket, cookies, forms, and several waits at once."""
 import asyncio
 import ssl
+import time
 import urllib.request
 
 import harness
@@ -57,6 +58,18 @@ def test_cookies_are_read_and_set(server):
     assert (response.text, response.header("Set-Cookie")) == ("before", "seen=yes; Path=/; Max-Age=60; SameSite=Lax; HttpOnly")
     assert server.get("/cookies").text == "no"
     assert server.get("/cookies/reply").header("Set-Cookie") == "a=; Path=/p; SameSite=Lax"
+
+
+def test_a_content_type_may_be_a_variable_of_the_handler(server):
+    for target, body in (("/type", "typed"), ("/type/later", "typed later")):
+        response = server.get(target)
+        assert (response.status, response.text, response.header("Content-Type")) == (200, body, "application/vnd.uvhttp-test.type")
+
+
+def test_a_text_with_a_nul_is_not_cut_off(server):
+    assert text(server, "/nul") == (200, "sent")
+    for what in ("name", "value", "cookie", "path"):
+        assert server.get(f"/nul?{what}").status == 500, what
 
 
 def test_forms_are_read(server):
@@ -121,6 +134,32 @@ def test_spawned_tasks_are_joined_cancelled_or_left(server):
 
 def test_who_cancels_is_not_destroyed_in_the_call(server):
     assert text(server, "/cancel") == (200, "cancelled destroyed UVHTTP_E_ABORTED cancelled destroyed ")
+    assert live(server) == 0
+
+
+def test_a_cancelled_wait_for_the_body_takes_nothing(server):
+    with server.connect() as connection:
+        connection.send(b"POST /body/late HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n")
+        for byte in (b"a", b"b", b"c", b"d"):
+            time.sleep(0.05)  # in the time in which nobody waits for it
+            connection.send(byte)
+        response = connection.response()
+        assert (response.status, response.text.replace(".", "")) == (200, "abcd")
+        assert "." in response.text
+    assert live(server) == 0
+
+
+def test_two_coroutines_do_not_wait_for_one_body(server):
+    with server.connect() as connection:
+        connection.send(b"POST /body/twice HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n")
+        time.sleep(0.05)
+        connection.send(b"a")
+        assert connection.response().text == "UVHTTP_E_STATE a"
+    assert live(server) == 0
+
+
+def test_a_task_that_nobody_awaits_any_more_is_destroyed(server):
+    assert text(server, "/held") == (200, "1 live 0 UVHTTP_E_STATE")
     assert live(server) == 0
 
 

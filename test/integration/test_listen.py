@@ -112,6 +112,14 @@ def test_an_inherited_descriptor_with_several_loops(serve):
             assert hello(listener.getsockname()[:2]) == 200
 
 
+def test_a_descriptor_is_listened_on_once(serve):
+    """It would be closed twice, and the second time it can be somebody else's."""
+    with socket.create_server((HOST, 0)) as listener:
+        number = listener.fileno()
+        server = serve(listen=[f"fd:{number}"] * 2, wait=False, pass_fds=[number])
+        assert server.wait() == 1 and "address already in use" in server.stderr()
+
+
 def test_a_descriptor_that_is_no_listening_socket_is_refused(serve, tmp_path):
     with open(tmp_path / "file", "wb") as file:
         server = serve(listen=[f"fd:{file.fileno()}"], wait=False, pass_fds=[file.fileno()])

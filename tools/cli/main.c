@@ -104,6 +104,11 @@ static int help_run(char **argv) {
         refuse("uvhttp help", argv[1]);
         return 2;
     }
+    if (command && argv[2]) {
+        fprintf(stderr, "uvhttp help: argument '%s': one COMMAND is allowed, and '%s' is given already\n", argv[2],
+                argv[1]);
+        return 2;
+    }
     if (command && command->options) return command->run((char *[]){argv[1], (char *)"--help", NULL});
     if (command) {
         printf("Usage: uvhttp %s %s\n", command->name, command->arguments);
@@ -128,7 +133,7 @@ static int choose(int argc, char **argv) {
     struct stat info;
     if (argc > 1) {
         const char *name = argv[1];
-        if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) return help_run((char *[]){(char *)"help", NULL});
+        if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) return help_run(argv + 1);
         const command_t *command = find(strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0 ? "version" : name);
         bool help =
             command && !command->options && argv[2] && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0);

@@ -194,6 +194,26 @@ static void add_site(settings_t *to) {
     to->plan.sites[to->plan.site_count++] = site;
 }
 
+/* Whoever asks for certificates must not serve without them. */
+static void refuse_unused_tls(settings_t *to) {
+    const uvhttp_server_config_t *config = &to->config;
+    const struct {
+        const char *name, *value;
+    } fields[] = {{"tls_certificate", config->tls_certificate},
+                  {"tls_client_ca", config->tls_client_ca},
+                  {"tls_client_crl", config->tls_client_crl},
+                  {"tls_clients", config->tls_clients == UVHTTP_TLS_CLIENTS_REQUIRE  ? "require"
+                                  : config->tls_clients == UVHTTP_TLS_CLIENTS_VERIFY ? "verify"
+                                                                                     : ""}};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        if (!*fields[i].value) continue;
+        plan_problem(&to->plan, (place_t){0},
+                     "%s is \"%s\", and no address has TLS: add \"tls: true\" to one of \"listen\"", fields[i].name,
+                     fields[i].value);
+        return;
+    }
+}
+
 bool serve_plan(settings_t *to, const char *file) {
     plan_t *plan = &to->plan;
     plan->file = file;
@@ -210,10 +230,10 @@ bool serve_plan(settings_t *to, const char *file) {
         refuse_addresses(to, file);
     if (plan->site_count == 0 && plan->problems == 0) add_site(to);
     plan_check(plan);
-    if (!plan->has_tls && *to->config.tls_certificate)
+    if (!plan->has_tls) refuse_unused_tls(to);
+    if (*to->config.admin_token && !*to->config.admin)
         plan_problem(plan, (place_t){0},
-                     "tls_certificate is \"%s\", and no address has TLS: add \"tls: true\" to one of \"listen\"",
-                     to->config.tls_certificate);
+                     "admin_token is set, and there is no admin listener: set \"admin\" to its address");
     return plan->problems == 0;
 }
 

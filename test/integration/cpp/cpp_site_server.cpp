@@ -164,6 +164,35 @@ static void add_forms(uvhttp::server &server) {
     });
 }
 
+/* --- content types that are variables --- */
+
+static std::string type_of(std::string_view path) {
+    return "application/vnd.uvhttp-test" + std::string(path.substr(0, 5)).replace(0, 1, ".");
+}
+
+static response typed(request &req) {
+    std::string type = type_of(req.path());
+    return {200, type.c_str(), "typed"};
+}
+
+static task<response> typed_later(request &req) {
+    std::string type = type_of(req.path());
+    co_await uvhttp::sleep(1ms);
+    co_return response(200, type.c_str(), std::string("typed later"));
+}
+
+/* --- texts with a NUL --- */
+
+static response with_nul(request &req) {
+    const std::string text("a\0b", 3);
+    uvhttp::cookie made;
+    made.name = req.query() == "cookie" ? text : "a";
+    made.path = req.query() == "path" ? "/" + text : "/";
+    return uvhttp::text(200, "sent")
+        .header(req.query() == "name" ? text : "X-A", req.query() == "value" ? text : "a")
+        .cookie(std::move(made));
+}
+
 /* --- several waits at once --- */
 
 static task<int> after(std::chrono::milliseconds time, int value) {
@@ -299,7 +328,70 @@ static task<response> cancel_from_below(request &) {
     co_return uvhttp::text(200, std::move(said));
 }
 
+/* A cancelled wait for the body: the bytes that come afterwards are those of the next one. */
+static task<response> cancel_a_piece(request &req) {
+    tracker alive;
+    uvhttp::body_stream body(req);
+    std::string text;
+    for (;;) {
+        auto first = co_await uvhttp::when_any(body.next(), uvhttp::sleep(20ms));
+        if (first.index() == 1) {
+            text += '.';
+            co_await uvhttp::sleep(60ms); /* nobody waits for the body */
+            continue;
+        }
+        auto piece = std::get<0>(first);
+        if (!piece) break;
+        text.append(*piece);
+    }
+    co_return uvhttp::text(200, std::move(text));
+}
+
+/* Two coroutines cannot wait for one body; it goes to the first. */
+static task<std::string> next_of(uvhttp::body_stream &body) {
+    auto piece = co_await body.next();
+    co_return piece ? std::string(*piece) : "the end";
+}
+static task<response> read_at_once(request &req) {
+    tracker alive;
+    uvhttp::body_stream body(req);
+    auto reading = uvhttp::spawn(next_of(body));
+    std::string text;
+    try {
+        text = co_await next_of(body);
+    } catch (const uvhttp::error &problem) {
+        text = uvhttp_error_name(problem.code());
+    }
+    co_return uvhttp::text(200, text + " " + co_await reading);
+}
+
+static task<int> await_other(task<int> &other) {
+    co_return co_await std::move(other);
+}
+
+/* A task in a variable of another coroutine than the one that awaits it. */
+static task<response> cancel_a_wait(request &) {
+    auto held = after(10ms, 1);
+    auto first = co_await uvhttp::when_any(await_other(held), uvhttp::sleep(1ms));
+    std::string text = std::to_string(first.index()) + " live " + std::to_string(live);
+    co_await uvhttp::sleep(30ms); /* the task would have ended */
+    try {
+        (void)co_await std::move(held);
+    } catch (const uvhttp::error &problem) {
+        text.append(" ").append(uvhttp_error_name(problem.code()));
+    }
+    co_return uvhttp::text(200, std::move(text));
+}
+
 static void add_tasks(uvhttp::server &server) {
+    uvhttp_route_options_t streamed{};
+    streamed.stream_body = true;
+    server.post("/body/late", cancel_a_piece, streamed);
+    server.post("/body/twice", read_at_once, streamed);
+    server.get("/held", cancel_a_wait);
+    server.get("/nul", with_nul);
+    server.get("/type", typed);
+    server.get("/type/later", typed_later);
     server.get("/all", wait_for_all);
     server.get("/any", wait_for_any);
     server.get("/branches/fail", fail_in_branches);

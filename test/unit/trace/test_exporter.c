@@ -197,6 +197,50 @@ static void test_what_a_collector_accepts_is_counted(void **state) {
     }
 }
 
+/* Its status says what became of the spans: they are not sent again for a body that nobody reads. */
+static void test_a_response_with_a_large_body_counts_by_its_status(void **state) {
+    (void)state;
+    static const struct {
+        const char *head;
+        unsigned exported, failed;
+    } cases[] = {{"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", 3, 0},
+                 {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n186a0\r\n", 3, 0},
+                 {"HTTP/1.1 200 OK\r\n\r\n", 3, 0}, /* ended by the end of the connection */
+                 {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", 3, 0},
+                 {"HTTP/1.1 400 Bad Request\r\nContent-Length: 100000\r\n\r\n", 0, 3}};
+    static char response[100200];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(response, sizeof response, "%s%0100000d", cases[i].head, 0);
+        const char *responses[] = {response, NULL};
+        collector_t collector;
+        exporting_t exporting;
+        begin(&exporting, &collector, responses, 1);
+        put_spans(&exporting, 3);
+        assert_int_equal(uvhttp__exporter_start(exporting.exporter), UVHTTP_OK);
+        wait_settled(&exporting, cases[i].exported, cases[i].failed);
+        assert_int_equal(stats_of(&exporting).retries, 0);
+        assert_int_equal(has_logged("spans are not delivered"), cases[i].failed > 0);
+        assert_int_equal(has_logged("it responded with status 400"), cases[i].failed > 0);
+        finish(&exporting, &collector);
+    }
+}
+
+/* A head that never ends has no status. */
+static void test_a_response_with_a_large_head_is_none(void **state) {
+    (void)state;
+    static char response[100200];
+    snprintf(response, sizeof response, "HTTP/1.1 200 OK\r\nX: %0100000d", 0);
+    const char *responses[] = {response, OK_WITH("2", "{}"), NULL};
+    collector_t collector;
+    exporting_t exporting;
+    begin(&exporting, &collector, responses, 1);
+    put_spans(&exporting, 3);
+    assert_int_equal(uvhttp__exporter_start(exporting.exporter), UVHTTP_OK);
+    wait_settled(&exporting, 3, 0);
+    assert_int_equal(stats_of(&exporting).retries, 1);
+    finish(&exporting, &collector);
+}
+
 static void test_a_refusal_is_said_once_and_its_end_too(void **state) {
     (void)state;
     static const char *const responses[] = {"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n",
@@ -436,12 +480,13 @@ static int set_up(void **state) {
 
 int main(void) {
     test_allocator_install();
-    return RUN_TESTS_WITH(set_up, NULL, test_what_a_collector_accepts_is_counted,
-                          test_a_refusal_is_said_once_and_its_end_too, test_a_busy_collector_is_asked_again,
-                          test_nobody_listens, test_a_collector_that_never_responds_holds_up_the_end_for_two_seconds,
-                          test_a_resolver_that_does_not_respond_holds_up_the_end_until_it_has_given_up,
-                          test_what_waits_is_sent_at_the_end, test_a_kick_sends_what_waits,
-                          test_many_spans_are_several_requests,
-                          test_a_response_that_is_late_has_the_status_that_the_client_got,
-                          test_spans_without_memory_for_the_request_are_counted, test_an_exporter_comes_to_be_or_not);
+    return RUN_TESTS_WITH(
+        set_up, NULL, test_what_a_collector_accepts_is_counted, test_a_response_with_a_large_body_counts_by_its_status,
+        test_a_response_with_a_large_head_is_none, test_a_refusal_is_said_once_and_its_end_too,
+        test_a_busy_collector_is_asked_again, test_nobody_listens,
+        test_a_collector_that_never_responds_holds_up_the_end_for_two_seconds,
+        test_a_resolver_that_does_not_respond_holds_up_the_end_until_it_has_given_up,
+        test_what_waits_is_sent_at_the_end, test_a_kick_sends_what_waits, test_many_spans_are_several_requests,
+        test_a_response_that_is_late_has_the_status_that_the_client_got,
+        test_spans_without_memory_for_the_request_are_counted, test_an_exporter_comes_to_be_or_not);
 }
