@@ -50,6 +50,8 @@ static void close_descriptor(const uvhttp__stream_t *stream) {
     struct io_uring_sqe *sqe = sqe_of(stream);
     io_uring_prep_close(sqe, stream->fd);
     silent(sqe);
+    /* The ring is about to fail, and nobody knows of this entry. */
+    if (__builtin_expect(sqe == &uvhttp__uring_of(stream->loop)->nowhere, 0)) close(stream->fd);
 #endif
 }
 

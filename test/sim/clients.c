@@ -565,7 +565,9 @@ void sim_world_check_end(void) {
         if (client->done || !client->conn) continue;
         /* The server is gone: what is left in the connection is read. */
         client->read_ns = 0;
-        while (!client->done) read_some(client);
+        for (; !client->done; read_some(client))
+            if (!sim_client_readable(client->conn))
+                sim_fail("client %u: the server is gone, and has left its connection open", i);
     }
 }
 

@@ -8,6 +8,8 @@
 #include <dlfcn.h>
 #include <liburing.h>
 
+#include "io/io_uring.h"
+
 enum { HALF = 1000000 }; /* instead of an errno: half of the entries are consumed */
 
 static atomic_int refuse_error;  /* errno of a refusal */
@@ -278,6 +280,38 @@ static void test_lost_completion_fails_the_loop(void **state) {
     fail_with_streams(*state, lose);
 }
 
+/* The queue is full, and what it refuses now fails the loop: nobody submits the close any more. */
+static void close_behind_a_full_queue(uvhttp__stream_t *stream, int status) {
+    (void)status;
+    atomic_store(&refuse_error, EBADR);
+    atomic_store(&refuse_left, -1);
+    for (struct io_uring_sqe *sqe; (sqe = io_uring_get_sqe(&uvhttp__uring_of(stream->loop)->ring));) {
+        io_uring_prep_nop(sqe);
+        sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+        sqe->user_data = 0;
+    }
+    peer_close(peer_of(stream));
+}
+
+static const uvhttp__stream_ops_t closing_ops = {.on_data = peer_swallow,
+                                                 .on_end = close_behind_a_full_queue,
+                                                 .on_sent = peer_count_sent,
+                                                 .on_closed = peer_on_closed};
+
+static void test_a_close_that_fails_the_loop_closes(void **state) {
+    server_t *server = *state;
+    server->options.on_failed = on_failed;
+    server_start(server, &closing_ops);
+    int fd = client_connect(server->port);
+    server_wait(server, EV_OPENED, 1);
+    shutdown(fd, SHUT_WR);
+    server_wait(server, EV_TICK, 1);
+    server_wait(server, EV_CLOSED, 1);
+    char byte;
+    assert_int_equal(recv(fd, &byte, 1, 0), 0);
+    close(fd);
+}
+
 /* --- closing while refused --- */
 
 static void test_streams_close_once_while_refused(void **state) {
@@ -308,7 +342,7 @@ static void test_streams_close_once_while_refused(void **state) {
         ON_REFUSALS(test_full_queue_keeps_entries_in_order),                                                           \
         ON_REFUSALS(test_overflow_that_cannot_be_fetched_is_fetched_later),                                            \
         ON_REFUSALS(test_refusal_without_end_fails_the_loop), ON_REFUSALS(test_lost_completion_fails_the_loop),        \
-        ON_REFUSALS(test_streams_close_once_while_refused),
+        ON_REFUSALS(test_a_close_that_fails_the_loop_closes), ON_REFUSALS(test_streams_close_once_while_refused),
 #else
 #define REFUSAL_TESTS
 #endif
