@@ -563,8 +563,8 @@ void sim_world_check_end(void) {
     for (uint32_t i = 0; i < client_count; i++) {
         client_t *client = &clients[i];
         if (client->done || !client->conn) continue;
-        /* The server is gone: what is left in the connection is read. */
-        client->read_ns = 0;
+        /* The server is gone, perhaps for long: what is left in the connection is read. */
+        client->read_ns = client->closes_ns = 0;
         for (; !client->done; read_some(client))
             if (!sim_client_readable(client->conn))
                 sim_fail("client %u: the server is gone, and has left its connection open", i);
