@@ -177,6 +177,7 @@ static void on_timer(uvhttp__conn_t *conn) {
 
 static void on_drain(uvhttp__conn_t *conn) {
     uvhttp_tcp_server_t *server = server_of(conn);
+    if (uvhttp__conn_drains_again(conn)) return;
     if (server->handlers.on_stop)
         server->handlers.on_stop(conn, server->user);
     else

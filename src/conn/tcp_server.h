@@ -152,6 +152,12 @@ static inline bool uvhttp__conn_drains(const uvhttp__conn_t *conn) {
     return conn->loop->draining || (conn->flags & UVHTTP__CONN_LAST);
 }
 
+/* In on_drain, of who calls the application's on_stop: a connection that drains alone, or has begun to speak while the
+ * server stops, knows it already. */
+static inline bool uvhttp__conn_drains_again(const uvhttp__conn_t *conn) {
+    return conn->loop->draining && (conn->flags & UVHTTP__CONN_LAST);
+}
+
 /* Listening sockets that came from the process that this one replaces (inherit.c). */
 typedef struct uvhttp__inherited_socket {
     int fd; /* -1: a listener has it */

@@ -288,7 +288,7 @@ const uvhttp__rate_limits_t *uvhttp__session_output_limits(const uvhttp__conn_t 
 void uvhttp__session_on_drain(uvhttp__conn_t *conn) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
     if (session->state == UVHTTP__SESSION_UPGRADED) {
-        session->channel.events->on_stop(&session->channel);
+        if (!uvhttp__conn_drains_again(conn)) session->channel.events->on_stop(&session->channel);
         return;
     }
     if (session->stream)

@@ -165,10 +165,12 @@ void uvhttp__http1_upgrade(uvhttp__http1_stream_t *stream) {
     session->channel.events->on_open(&session->channel);
     if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
     /* The other protocol must know what the session was notified of before. */
-    if (uvhttp__conn_drains(conn))
+    if (uvhttp__conn_drains(conn)) {
+        conn->flags |= UVHTTP__CONN_LAST;
         session->channel.events->on_stop(&session->channel);
-    else if (conn->flags & UVHTTP__CONN_PEER_ENDED)
+    } else if (conn->flags & UVHTTP__CONN_PEER_ENDED) {
         session->channel.events->on_end(&session->channel);
+    }
 }
 
 /* As the public TCP server does: bytes kept during a pause are delivered in units of one receive. */

@@ -31,6 +31,7 @@ struct uvhttp__http2_tunnel {
     uint8_t due;
     bool ended_in;     /* the client sends nothing more */
     bool notified_end; /* ... which the protocol above knows */
+    bool notified_stop;
     bool paused;
     bool pressed; /* on_drain is owed */
     bool rate_checked;
@@ -193,7 +194,9 @@ void uvhttp__http2_tunnel_abort(uvhttp__http2_tunnel_t *tunnel, int status) {
 }
 
 void uvhttp__http2_tunnel_stop(uvhttp__http2_tunnel_t *tunnel) {
-    if (conn_of(tunnel)->loop->draining && !tunnel->over) tunnel->channel.events->on_stop(&tunnel->channel);
+    if (!conn_of(tunnel)->loop->draining || tunnel->over || tunnel->notified_stop) return;
+    tunnel->notified_stop = true;
+    tunnel->channel.events->on_stop(&tunnel->channel);
 }
 
 /* --- what is sent --- */

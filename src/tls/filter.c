@@ -344,12 +344,12 @@ static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
     bool was_open = tls->open;
     if (!was_open) handshake(tls, conn);
     if (tls->open && !tls->dead && deliver_held(tls, stream)) receive(tls, conn);
+    if (tls->open && !was_open && conn->loop->draining) uvhttp__conn_drain(conn);
     end_for_new_keys(tls, conn);
     size_t left = tls->io.in_size;
     follow_records(tls, data, size - left);
     tls->io.in = NULL;
     tls->io.in_size = 0;
-    if (tls->open && !was_open && conn->loop->draining) uvhttp__conn_drain(conn);
     return size - left;
 }
 

@@ -287,6 +287,50 @@ static void test_a_late_upgrade_that_closes_at_once_learns_of_nothing_else(void 
     }
 }
 
+/* --- a connection that begins while the server stops --- */
+
+static atomic_int stops;
+
+static void count_late_stop(uvhttp_tcp_t *tcp, void *user) {
+    (void)tcp, (void)user;
+    atomic_fetch_add(&stops, 1);
+}
+static const uvhttp_tcp_handlers_t counting_handlers = {
+    .on_open = on_open, .on_data = on_data, .on_end = on_end, .on_stop = count_late_stop, .on_close = on_close};
+
+static void upgrade_counting(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
+    uvhttp_response_upgrade(res, "echo", &counting_handlers, user);
+}
+
+/* What comes with the last byte of its beginning is a request like any other, and the connection drains behind it. */
+static void test_an_upgrade_behind_a_late_beginning_stops_once(void **state) {
+    static const char rest[] = "192.0.2.8 1 2\r\n" UPGRADE("/up");
+    serving_t *serving = *state;
+    received_size = stops = closes = 0;
+    serving_make(serving);
+    uvhttp_get(serving->server, "/up", upgrade_counting, (void *)"hello");
+    static const char *const trusted[] = {"127.0.0.1"};
+    const uvhttp_proxy_options_t proxies = {.trusted = trusted, .trusted_count = 1};
+    assert_int_equal(uvhttp_server_trust_proxies(serving->server, &proxies), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0 proxy_protocol", &serving->port), UVHTTP_OK);
+    serving_run(serving);
+    int fd = client_connect(serving->port);
+    client_send(fd, "PROXY TCP4 192.0.2.7 ", 21);
+    WAIT_UNTIL(uvhttp_server_counter(serving->server, "connections_accepted") == 1);
+    uvhttp_server_stop(serving->server);
+    WAIT_UNTIL(uvhttp_server_state(serving->server) == UVHTTP_SERVER_DRAINING);
+    client_send(fd, rest, sizeof rest - 1);
+    assert_int_equal(client_read(fd)->status, 101);
+    expect_text(fd, "hello");
+    client_send(fd, "x", 1);
+    expect_text(fd, "x");
+    close(fd);
+    serving_join(serving);
+    assert_int_equal(closes, 1);
+    assert_int_equal(stops, 1);
+}
+
 /* --- hooks --- */
 
 static char order[64];
@@ -345,5 +389,6 @@ int main(void) {
         test_a_response_in_place_of_the_upgrade_ends_the_connection_as_asked,
         test_a_reset_is_reported_to_the_other_protocol, test_a_drain_closes_upgraded_connections,
         test_a_late_upgrade_learns_of_drain_and_fin, test_the_data_of_a_connection_is_not_the_user_of_its_handlers,
-        test_a_late_upgrade_that_closes_at_once_learns_of_nothing_else, test_hooks_run_backwards_and_done_comes_last);
+        test_a_late_upgrade_that_closes_at_once_learns_of_nothing_else,
+        test_an_upgrade_behind_a_late_beginning_stops_once, test_hooks_run_backwards_and_done_comes_last);
 }
