@@ -34,6 +34,7 @@ typedef struct uvhttp__uring {
     bool failed;  /* the ring is not used any more */
     int fatal;    /* errno: the loop fails at the end of this drain; 0: it does not */
     uvhttp__refusals_t refusals;
+    unsigned refused_head; /* position of the first entry that the last refusal left */
     unsigned held_tail;  /* position after the last entry of the flush that is held */
     unsigned cq_dropped; /* completions that the kernel has dropped, as far as we know */
     struct io_uring_sqe

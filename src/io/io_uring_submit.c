@@ -84,6 +84,9 @@ void uvhttp__uring_abandon(uvhttp__uring_t *uring) {
 /* --- refusals --- */
 
 void uvhttp__uring_refused(uvhttp__uring_t *uring, int error) {
+    unsigned head = sq_head(uring);
+    if (head != uring->refused_head) uvhttp__refusals_end(&uring->refusals); /* it has consumed some since the last */
+    uring->refused_head = head;
     uring->trouble = true;
     bool too_long = uvhttp__refusals_add(&uring->refusals, &uring->loop, "io_uring_enter", error);
     if (error == EBADR || too_long) uring->fatal = error;

@@ -174,7 +174,7 @@ static void take_headers(client_t *client, uint32_t id, unsigned flags, const ch
     if (!stream || head.status == 100 || head.status == 103) return;
     if (head.status == 0 && stream->tagged)
         sim_reply_trailer(client, &client->requests[id / 2], head.sum);
-    else
+    else if (head.status != 0 || !stream->headed || !sim_failing) /* else: of one that may be an error */
         check_head(client, id / 2, stream, head);
     if (stream->tunnel) open_tunnel(client, stream, head.extension, flags & UVHTTP__HTTP2_FLAG_END_STREAM);
     if (flags & UVHTTP__HTTP2_FLAG_END_STREAM) stream_ended(client, id / 2);

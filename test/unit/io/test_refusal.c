@@ -10,14 +10,14 @@
 
 #include "io/io_uring.h"
 
-enum { HALF = 1000000 }; /* instead of an errno: half of the entries are consumed */
+enum { HALF = 1000000, ONE }; /* instead of an errno: half of the entries are consumed, or in turns one and none */
 
 static atomic_int refuse_error;  /* errno of a refusal */
 static atomic_int refuse_left;   /* calls that are refused; < 0: all */
 static atomic_int refuse_every;  /* 0, or which of the calls that submit something are refused */
 static atomic_int refuse_events; /* calls that fetch completions and are refused */
 static atomic_int drop_completion;
-static atomic_uint refused_count, calls;
+static atomic_uint refused_count, calls, streak; /* streak: of refusals, the most that the loop has counted */
 static int (*real_submit)(struct io_uring *ring), (*real_get_events)(struct io_uring *ring),
     (*real_and_get_events)(struct io_uring *ring), (*real_and_wait)(struct io_uring *ring, unsigned wait_nr),
     (*real_and_wait_timeout)(struct io_uring *ring, struct io_uring_cqe **cqe, unsigned wait_nr,
@@ -46,12 +46,16 @@ static bool refuses(const struct io_uring *ring) {
 /* Completions come although nothing is submitted: that is what makes a loop continue. */
 static int refuse(struct io_uring *ring) {
     atomic_fetch_add(&refused_count, 1);
-    if (atomic_load(&refuse_error) != HALF) {
+    const uvhttp__uring_t *uring = UVHTTP__CONTAINER_OF(ring, uvhttp__uring_t, ring);
+    if (uring->refusals.count > atomic_load(&streak)) atomic_store(&streak, uring->refusals.count);
+    if (atomic_load(&refuse_error) < HALF) {
         if (atomic_load(&refuse_left) >= 0) real_get_events(ring);
         return -atomic_load(&refuse_error);
     }
     unsigned tail = ring->sq.sqe_tail;
-    ring->sq.sqe_tail = ring->sq.sqe_head + (tail - ring->sq.sqe_head) / 2;
+    if (atomic_load(&refuse_error) == ONE && atomic_fetch_add(&calls, 1) % 2) return -EAGAIN;
+    unsigned share = atomic_load(&refuse_error) == HALF ? (tail - ring->sq.sqe_head) / 2 : 1;
+    ring->sq.sqe_tail = ring->sq.sqe_head + share;
     int status = real_submit(ring);
     ring->sq.sqe_tail = tail;
     real_get_events(ring);
@@ -186,6 +190,26 @@ static void test_full_queue_keeps_entries_in_order(void **state) {
         }
     }
     assert_true(atomic_load(&refused_count) >= 12);
+    for (int i = 0; i < MANY; i++) close(fds[i]);
+    server_wait(server, EV_CLOSED, MANY);
+}
+
+/* However long it takes: the kernel has not refused everything. */
+static void test_little_that_is_consumed_is_no_refusal_without_end(void **state) {
+    server_t *server = *state;
+    int fds[MANY];
+    connect_many(server, fds);
+    atomic_store(&streak, 0);
+    atomic_store(&refuse_error, ONE);
+    atomic_store(&refuse_left, 400);
+    server_call(server, send_to_all, NULL);
+    for (int i = 0; i < MANY; i++) {
+        char text[MANY_SIZE];
+        memset(text, 'a' + i % 26, sizeof text);
+        client_expect(fds[i], text, sizeof text);
+    }
+    assert_int_equal(atomic_load(&refuse_left), 0);
+    assert_in_range(atomic_load(&streak), 0, 2);
     for (int i = 0; i < MANY; i++) close(fds[i]);
     server_wait(server, EV_CLOSED, MANY);
 }
@@ -340,6 +364,7 @@ static void test_streams_close_once_while_refused(void **state) {
     ON_REFUSALS(test_refused_submissions_keep_their_memory),                                                           \
         ON_REFUSALS(test_submissions_consumed_in_part_keep_the_rest),                                                  \
         ON_REFUSALS(test_full_queue_keeps_entries_in_order),                                                           \
+        ON_REFUSALS(test_little_that_is_consumed_is_no_refusal_without_end),                                                           \
         ON_REFUSALS(test_overflow_that_cannot_be_fetched_is_fetched_later),                                            \
         ON_REFUSALS(test_refusal_without_end_fails_the_loop), ON_REFUSALS(test_lost_completion_fails_the_loop),        \
         ON_REFUSALS(test_a_close_that_fails_the_loop_closes), ON_REFUSALS(test_streams_close_once_while_refused),
