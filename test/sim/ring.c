@@ -525,7 +525,8 @@ int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *uring, 
     ring->random = sim_random_of(rings_seed, 0x9000 + rings_made++);
     ring->faults = entries > PREFLIGHT_ENTRIES_MAX;
     ring->event_fd = -1;
-    ring->refuses_in = sim_one_in(&ring->random, 4) ? 8 : 200;
+    /* Each costs some ms, in which a crowd would wait for seconds behind small queues. */
+    ring->refuses_in = sim_one_in(&ring->random, 4) && !sim_crowd ? 8 : 200;
     bool dies = ring->faults && sim_failing && sim_one_in(&ring->random, 8);
     ring->dies_in = dies ? 1 + sim_log_uniform(&ring->random, 3000) : 0;
     ring->sq_entries = ring->faults && sim_one_in(&ring->random, 4) ? 1u << sim_below(&ring->random, 4) : entries;
