@@ -35,8 +35,8 @@ typedef struct uvhttp__uring {
     int fatal;    /* errno: the loop fails at the end of this drain; 0: it does not */
     uvhttp__refusals_t refusals;
     unsigned refused_head; /* position of the first entry that the last refusal left */
-    unsigned held_tail;  /* position after the last entry of the flush that is held */
-    unsigned cq_dropped; /* completions that the kernel has dropped, as far as we know */
+    unsigned held_tail;    /* position after the last entry of the flush that is held */
+    unsigned cq_dropped;   /* completions that the kernel has dropped, as far as we know */
     struct io_uring_sqe
         *spill; /* entries that did not fit into a full queue, in order. While there are any, the queue is full */
     uint32_t spill_count, spill_capacity;

@@ -342,7 +342,8 @@ PLANTS = [
           "            return used + uvhttp__http1_upgraded_data(session, data + used, size - used);",
           "            return used > 0 ? size : uvhttp__http1_upgraded_data(session, data, size);"),
     Plant("http1: an upgrade forgets that the server stops", "src/protocol/http1_upgrade.c",
-          "    if (uvhttp__conn_drains(conn))\n        session->channel.events->on_stop(&session->channel);\n    else if", "    if"),
+          "    if (uvhttp__conn_drains(conn)) {\n        conn->flags |= UVHTTP__CONN_LAST;\n"
+          "        session->channel.events->on_stop(&session->channel);\n    } else if (conn", "    if (conn"),
     Plant("http1: the timer of the request is left to the protocol behind its upgrade", "src/protocol/http1_upgrade.c",
           "    uvhttp__conn_timer_stop(conn);\n    uvhttp__conn_set_busy(conn);\n    session->state", "    uvhttp__conn_set_busy(conn);\n    session->state"),
     Plant("a second close stops the timer of a connection that lingers", "src/conn/conn.c",

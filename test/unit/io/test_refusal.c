@@ -364,7 +364,7 @@ static void test_streams_close_once_while_refused(void **state) {
     ON_REFUSALS(test_refused_submissions_keep_their_memory),                                                           \
         ON_REFUSALS(test_submissions_consumed_in_part_keep_the_rest),                                                  \
         ON_REFUSALS(test_full_queue_keeps_entries_in_order),                                                           \
-        ON_REFUSALS(test_little_that_is_consumed_is_no_refusal_without_end),                                                           \
+        ON_REFUSALS(test_little_that_is_consumed_is_no_refusal_without_end),                                           \
         ON_REFUSALS(test_overflow_that_cannot_be_fetched_is_fetched_later),                                            \
         ON_REFUSALS(test_refusal_without_end_fails_the_loop), ON_REFUSALS(test_lost_completion_fails_the_loop),        \
         ON_REFUSALS(test_a_close_that_fails_the_loop_closes), ON_REFUSALS(test_streams_close_once_while_refused),
