@@ -10,7 +10,7 @@
 
 #include "io/io_uring.h"
 
-enum { HALF = 1000000, ONE }; /* instead of an errno: half of the entries are consumed, or in turns one and none */
+enum { HALF = 1000000, ONE }; /* instead of an errno: half of the entries are consumed, or one in every second call */
 
 static atomic_int refuse_error;  /* errno of a refusal */
 static atomic_int refuse_left;   /* calls that are refused; < 0: all */
