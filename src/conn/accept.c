@@ -59,28 +59,25 @@ static int open_sockets(uvhttp__endpoint_t *endpoint, int backlog, int *fds, uin
     return UVHTTP_OK;
 }
 
-static bool has_address(const uvhttp__tcp_server_t *tcp_server, const uvhttp__endpoint_t *endpoint) {
-    for (uint32_t i = 0; tcp_server && i < tcp_server->endpoint_count; i++)
-        if (uvhttp__endpoint_overlaps(&tcp_server->endpoints[i], endpoint)) return true;
-    return false;
+/* A socket that is passed in, which the server would add twice to a loop, and close twice. */
+static bool is_same_socket(const uvhttp__endpoint_t *a, const uvhttp__endpoint_t *b) {
+    return a->fd >= 0 && a->fd == b->fd;
 }
 
-/* Of a socket that is passed in: the server would add it twice to a loop, and close it twice. */
-static bool has_descriptor(const uvhttp__tcp_server_t *tcp_server, int fd) {
-    for (uint32_t i = 0; tcp_server && i < tcp_server->endpoint_count; i++)
-        if (fd >= 0 && tcp_server->endpoints[i].fd == fd) return true;
+/* Whether the server or its companion has an endpoint that clashes with this one. */
+static bool is_in_use(const uvhttp__tcp_server_t *tcp_server, const uvhttp__endpoint_t *endpoint,
+                      bool (*clashes)(const uvhttp__endpoint_t *a, const uvhttp__endpoint_t *b)) {
+    const uvhttp__tcp_server_t *const both[] = {tcp_server, tcp_server->companion};
+    for (int each = 0; each < 2; each++)
+        for (uint32_t i = 0; both[each] && i < both[each]->endpoint_count; i++)
+            if (clashes(&both[each]->endpoints[i], endpoint)) return true;
     return false;
-}
-
-static bool is_in_use(const uvhttp__tcp_server_t *tcp_server, const uvhttp__endpoint_t *endpoint) {
-    return has_descriptor(tcp_server, endpoint->fd) || has_descriptor(tcp_server->companion, endpoint->fd);
 }
 
 /* Of a dry run. */
 static int check_sockets(const uvhttp__tcp_server_t *tcp_server, const uvhttp__endpoint_t *endpoint) {
     if (endpoint->is_passed_in) return UVHTTP_OK;
-    if (has_address(tcp_server, endpoint) || has_address(tcp_server->companion, endpoint))
-        return UVHTTP_E_ADDRESS_IN_USE;
+    if (is_in_use(tcp_server, endpoint, uvhttp__endpoint_overlaps)) return UVHTTP_E_ADDRESS_IN_USE;
     return uvhttp__listen_socket(endpoint, 0, false, NULL);
 }
 
@@ -196,8 +193,8 @@ int uvhttp__tcp_server_listen(uvhttp__tcp_server_t *tcp_server, const char *addr
     endpoint.congestion_control = tcp_server->options.congestion_control;
     endpoint.private_path = tcp_server->options.private_paths;
     int *fds = &tcp_server->fds[tcp_server->endpoint_count * count];
-    status = is_in_use(tcp_server, &endpoint) ? UVHTTP_E_ADDRESS_IN_USE
-             : tcp_server->dry_run            ? check_sockets(tcp_server, &endpoint)
+    status = is_in_use(tcp_server, &endpoint, is_same_socket) ? UVHTTP_E_ADDRESS_IN_USE
+             : tcp_server->dry_run                            ? check_sockets(tcp_server, &endpoint)
              : uvhttp__inherited_find(tcp_server, &endpoint) > 0
                  ? uvhttp__inherited_take(tcp_server, &endpoint, fds, sets)
                  : open_sockets(&endpoint, (int)tcp_server->options.backlog, fds, count);

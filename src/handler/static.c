@@ -58,7 +58,7 @@ static bool is_passing(const uvhttp__static_found_t *what) {
     return what->status >= 500 || what->incomplete;
 }
 
-/* What was known is better than an error, or than a part of the same. */
+/* An error, or a part of the same variants, does not replace a complete entry. */
 static bool is_outdone(const uvhttp__static_found_t *what, const uvhttp__static_found_t *known) {
     return is_passing(what) && (what->status != 200 || what->files[0] == known->files[0]);
 }

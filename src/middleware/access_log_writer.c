@@ -29,9 +29,9 @@ typedef struct writer {
     uvhttp__access_log_t *log;
     uvhttp__line_out_t out; /* of the batch */
     int64_t real_offset_ns;
-    bool broken;  /* the last write failed, and the failure was logged */
-    bool rotated; /* the file could not be opened anew, which was logged: it is tried with each round */
-    bool last;    /* the end: nobody puts entries any more */
+    bool broken;        /* the last write failed, and the failure was logged */
+    bool reopen_failed; /* which was logged: it is tried again with each round */
+    bool last;          /* the end: nobody puts entries any more */
     uint64_t give_up_ns;
     uint64_t dropped_warned, warned_ns; /* the last warning: of how many, when */
     char batch[BATCH_SIZE];
@@ -70,14 +70,14 @@ static void reopen(writer_t *writer) {
     int fd = uvhttp__access_log_open(log);
     if (fd < 0) {
         int error = errno;
-        if (!writer->rotated)
+        if (!writer->reopen_failed)
             UVHTTP_LOG_ERROR("access_log: cannot open \"%s\" anew, the old file is kept until it can be: %s", log->path,
                              uvhttp__access_log_unread(log, error) ? "this FIFO has no reader"
                                                                    : strerrordesc_np(error));
-        writer->rotated = true;
+        writer->reopen_failed = true;
         return;
     }
-    writer->rotated = false;
+    writer->reopen_failed = false;
     use_file(writer, fd);
     count(&log->reopened, 1);
     UVHTTP_LOG_INFO("access_log: opened \"%s\" anew", log->path);
@@ -249,8 +249,8 @@ static void reopen_if_wanted(writer_t *writer) {
     if (atomic_load(&log->reopen_wanted)) {
         (void)take_round(writer);
         atomic_store(&log->reopen_wanted, false); /* before it is done: the next wish is for another time */
-        writer->rotated = false;                  /* and is logged by itself */
-    } else if (!writer->rotated) {
+        writer->reopen_failed = false;            /* and is logged by itself */
+    } else if (!writer->reopen_failed) {
         return;
     }
     reopen(writer);

@@ -269,8 +269,8 @@ static bool receive(uvhttp__redis_store_t *store, char *why, size_t size) {
     return false;
 }
 
-/* Redis, or a firewall, ends what has been idle for long. Whether it is an outage, the next connection shows: at once,
- * so that no question meets a pause, unless this one has not even lasted as long as the pause. */
+/* Redis or a firewall ends a connection that has been idle for long. The next one shows whether it is an outage. It
+ * follows at once, so that no question meets a pause, unless this one has not even lasted as long as the pause. */
 static void end_idle(uvhttp__redis_store_t *store) {
     uint64_t now = uvhttp__redis_now_ns();
     bool lasted = now - store->ready_ns >= store->backoff_ms * MS;

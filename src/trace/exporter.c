@@ -167,7 +167,7 @@ static bool may_retry(int code) {
     return code == 429 || code == 502 || code == 503 || code == 504;
 }
 
-/* A final head has come, with a body that is larger than what is kept of it. */
+/* The response has a final head, and a body above the limit of the client. */
 static bool has_large_body(const uvhttp_client_response_t *response, int status) {
     return status == UVHTTP_E_PEER_TOO_LARGE && uvhttp_client_response_status(response) >= 200;
 }

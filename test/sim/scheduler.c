@@ -301,8 +301,9 @@ void sim_interrupt(void) {
         uint32_t us = sim_log_uniform(&order, PAUSE_US);
         sim_trace("pause", running, us);
         sim_wait_time(sim_now_ns + us * UINT64_C(1000));
-    } else if (sim_one_in(&order, INTERRUPTS))
+    } else if (sim_one_in(&order, INTERRUPTS)) {
         sim_yield();
+    }
 }
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex) {

@@ -194,13 +194,22 @@ static void serve_with(void **state, void (*prepare)(uvhttp_server_t *server), v
 static size_t failing_number; /* of the call, or of the allocation, that fails */
 static bool none_failed;
 
-static void ask_without_descriptors(one_thread_t *it) {
+/* One request, in which the n-th of something fails. */
+static void ask_as_it_fails(one_thread_t *it, void (*fail_at)(size_t n), bool (*has_failed)(void)) {
     something_fails = true;
-    test_call_fail_at(FAIL_openat2, EMFILE, failing_number);
+    fail_at(failing_number);
     one_thread_ask(it, &variant);
-    none_failed = !test_call_failed();
-    test_call_fail_at(FAIL_openat2, 0, 0);
+    none_failed = !has_failed();
+    fail_at(0);
     something_fails = false;
+}
+
+static void fail_descriptor_at(size_t n) {
+    test_call_fail_at(FAIL_openat2, n ? EMFILE : 0, n);
+}
+
+static void ask_without_descriptors(one_thread_t *it) {
+    ask_as_it_fails(it, fail_descriptor_at, test_call_failed);
 }
 
 /* The file, .br, .gz: the first time that one cannot be opened says nothing about the next. */
@@ -231,12 +240,7 @@ static void test_a_variant_without_a_descriptor_is_not_forgotten(void **state) {
 }
 
 static void speak_first_without_memory(one_thread_t *it) {
-    something_fails = true;
-    test_allocator_fail_at(failing_number);
-    one_thread_ask(it, &variant);
-    none_failed = !test_allocator_failed();
-    test_allocator_fail_at(0);
-    something_fails = false;
+    ask_as_it_fails(it, test_allocator_fail_at, test_allocator_failed);
     one_thread_ask(it, &variant);
 }
 

@@ -175,6 +175,20 @@ static void connect_many(server_t *server, int *fds) {
     }
 }
 
+/* What send_to_all sends to the clients of connect_many. */
+static void expect_from_all(const int *fds) {
+    for (int i = 0; i < MANY; i++) {
+        char text[MANY_SIZE];
+        memset(text, 'a' + i % 26, sizeof text);
+        client_expect(fds[i], text, sizeof text);
+    }
+}
+
+static void close_many(server_t *server, const int *fds) {
+    for (int i = 0; i < MANY; i++) close(fds[i]);
+    server_wait(server, EV_CLOSED, MANY);
+}
+
 static void test_full_queue_keeps_entries_in_order(void **state) {
     server_t *server = *state;
     int fds[MANY];
@@ -183,15 +197,10 @@ static void test_full_queue_keeps_entries_in_order(void **state) {
         atomic_store(&refuse_error, round == 2 ? HALF : EAGAIN);
         atomic_store(&refuse_left, 6);
         server_call(server, send_to_all, NULL);
-        for (int i = 0; i < MANY; i++) {
-            char text[MANY_SIZE];
-            memset(text, 'a' + i % 26, sizeof text);
-            client_expect(fds[i], text, sizeof text);
-        }
+        expect_from_all(fds);
     }
     assert_true(atomic_load(&refused_count) >= 12);
-    for (int i = 0; i < MANY; i++) close(fds[i]);
-    server_wait(server, EV_CLOSED, MANY);
+    close_many(server, fds);
 }
 
 /* However long it takes: the kernel has not refused everything. */
@@ -203,15 +212,10 @@ static void test_little_that_is_consumed_is_no_refusal_without_end(void **state)
     atomic_store(&refuse_error, ONE);
     atomic_store(&refuse_left, 400);
     server_call(server, send_to_all, NULL);
-    for (int i = 0; i < MANY; i++) {
-        char text[MANY_SIZE];
-        memset(text, 'a' + i % 26, sizeof text);
-        client_expect(fds[i], text, sizeof text);
-    }
+    expect_from_all(fds);
     assert_int_equal(atomic_load(&refuse_left), 0);
     assert_in_range(atomic_load(&streak), 0, 2);
-    for (int i = 0; i < MANY; i++) close(fds[i]);
-    server_wait(server, EV_CLOSED, MANY);
+    close_many(server, fds);
 }
 
 /* --- completions that wait for the queue, or are lost --- */
@@ -242,17 +246,12 @@ static void test_overflow_that_cannot_be_fetched_is_fetched_later(void **state) 
     }
     atomic_store(&refuse_events, 3);
     pthread_barrier_wait(&late.barrier);
-    for (int i = 0; i < MANY; i++) {
-        char text[MANY_SIZE];
-        memset(text, 'a' + i % 26, sizeof text);
-        client_expect(fds[i], text, sizeof text);
-    }
+    expect_from_all(fds);
     /* A loop of our own has the kernel run no more at once than it waits for: its queue does not overflow this way. */
     if (server->variant->guest) assert_int_equal(atomic_load(&refuse_events), 0);
     server_settle(server);
     pthread_barrier_destroy(&late.barrier);
-    for (int i = 0; i < MANY; i++) close(fds[i]);
-    server_wait(server, EV_CLOSED, MANY);
+    close_many(server, fds);
 }
 
 static void on_failed(uvhttp__loop_t *loop, void *arg) {
