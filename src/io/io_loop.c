@@ -135,13 +135,18 @@ UVHTTP__HOT bool uvhttp__stream_received(uvhttp__stream_t *stream, const char *d
     return stream->held_size < UVHTTP__HELD_MAX;
 }
 
-/* While the loop is held, what a flush has sent of the queue is unknown, and the queue of a plain send is empty: an
- * owner that closed now would cut its output off. The next iteration tries again. */
+static void put_fin_off(uvhttp__stream_t *stream) {
+    uvhttp__read_to(stream, UVHTTP__READ_PAUSED);
+    uvhttp__stream_resume(stream);
+}
+
+/* FIN is never reported before all completions of its iteration have been seen, nor while the loop is held: what a
+ * flush has sent of the queue is unknown until then, and the queue of a plain send is empty. An owner that closed would
+ * cut its output off. */
 static void notify_fin(uvhttp__stream_t *stream) {
     assert(!stream->held);
     if (__builtin_expect(stream->loop->held, 0)) {
-        uvhttp__read_to(stream, UVHTTP__READ_PAUSED);
-        uvhttp__stream_resume(stream);
+        put_fin_off(stream);
         return;
     }
     uvhttp__read_to(stream, UVHTTP__READ_ENDED);
@@ -174,7 +179,7 @@ void uvhttp__stream_ended(uvhttp__stream_t *stream, int status) {
         return;
     }
     stream->flags |= UVHTTP__STREAM_FIN;
-    if (stream->read == UVHTTP__READ_OPEN) notify_fin(stream);
+    if (stream->read == UVHTTP__READ_OPEN) put_fin_off(stream);
 }
 
 UVHTTP__HOT void uvhttp__stream_resume(uvhttp__stream_t *stream) {

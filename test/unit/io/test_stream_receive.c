@@ -221,6 +221,57 @@ static void test_fin_is_reported_when_the_loop_is_held_no_more(void **state) {
     server_leave(server, fd);
 }
 
+/* --- an end that comes together with the outcome of output --- */
+
+enum { OUTPUT = 48 * 1024 };
+
+static void accept_only(uvhttp__listener_t *listener, int fd) {
+    server_t *server = UVHTTP__CONTAINER_OF(listener, server_t, listener);
+    int least = 1;
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &least, sizeof least);
+    uvhttp__stream_open(&peer_new(server)->stream, server->loop, fd, false, server->ops);
+    count_event(server, EV_OPENED, 1);
+}
+
+/* The owner sees the end, and closes if nothing is left to be sent. */
+static void end_what_is_left(uvhttp__stream_t *stream, int status) {
+    peer_count_end(stream, status);
+    if (uvhttp__stream_out_size(stream) == 0)
+        peer_close(peer_of(stream));
+    else
+        uvhttp__stream_shutdown(stream);
+}
+
+/* The receive is submitted in front of the send, and completes first. */
+static void receive_and_send(server_t *server, void *arg) {
+    uvhttp__stream_t *stream = &server_first_peer(server)->stream;
+    char *output = uvhttp__loop_iteration_alloc(server->loop, OUTPUT);
+    if (!output) return;
+    memcpy(output, arg, OUTPUT);
+    if (uvhttp__stream_read_start(stream) != UVHTTP_OK) count_event(server, EV_WRONG, 1);
+    if (uvhttp__stream_send_iteration(stream, output, OUTPUT) != UVHTTP_OK) count_event(server, EV_WRONG, 1);
+}
+
+/* Seed 402048 of the simulation: a response that the system had accepted in part was cut. */
+static void test_fin_is_reported_behind_the_outcome_of_what_was_sent(void **state) {
+    static const uvhttp__stream_ops_t ops = {
+        .on_data = peer_swallow, .on_end = end_what_is_left, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+    server_t *server = *state;
+    server->listener_ops.on_accept = accept_only;
+    server_start(server, &ops);
+    int fd = client_connect(server->port);
+    server_wait(server, EV_OPENED, 1);
+    shutdown(fd, SHUT_WR);
+    char *data = pattern_new(OUTPUT);
+    server_call(server, receive_and_send, data);
+    server_wait(server, EV_END_OK, 1);
+    client_expect(fd, data, OUTPUT);
+    client_expect_eof(fd);
+    server_call(server, close_peers, NULL);
+    server_leave(server, fd);
+    free(data);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         ON_EACH(test_bytes_left_come_again_after_resume_and_before_the_end),
@@ -229,6 +280,7 @@ int main(void) {
         ON_EACH(test_paused_stream_holds_a_bounded_number_of_bytes),
         ON_EACH(test_reset_of_a_paused_stream_is_reported_at_once),
         ON_EACH(test_fin_is_reported_when_the_loop_is_held_no_more),
+        ON_EACH(test_fin_is_reported_behind_the_outcome_of_what_was_sent),
         ON_EACH(test_fin_behind_a_paused_stream_does_not_spin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
