@@ -64,7 +64,8 @@ UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_work_release(uvhttp_work_t *handle);
 
 /* When the server stops, periodic jobs and jobs that are not yet due are cancelled. Jobs that wait for a thread may run
  * until config.drain_timeout, and are cancelled then. Running jobs are awaited: a job that never returns keeps
- * uvhttp_server_run from returning. */
+ * uvhttp_server_run from returning. An attached server awaits in uvhttp_server_free those that were given to it by
+ * other threads than its loop's: on_stopped may come before their end. */
 
 UVHTTP_END_DECLS
 

@@ -6,6 +6,10 @@ static void check(const client_t *client, request_t *request, uint64_t at, const
         sim_events_take(client, request, data, size);
         return;
     }
+    if (request->edited) {
+        sim_edited_take(client, request, at, data, size);
+        return;
+    }
     uint32_t tag = request->content ? request->content : request->tag;
     size_t wrong = request->ranges ? sim_ranges_mismatch(request->ranges, at, data, size)
                                    : sim_mismatch(data, tag, request->from + at, size);
@@ -42,6 +46,7 @@ void sim_body_ended(const client_t *client, request_t *request, uint64_t at) {
         sim_fail("client %u: the response to %x ends before its coding", client->id, request->tag);
     sim_coding_free(request);
     sim_reply_ended(client, request);
+    if (request->edited) sim_edited_ended(client, request);
     if (request->events)
         sim_events_ended(client, request);
     else if (at != (request->head ? 0 : request->size))

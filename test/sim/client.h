@@ -98,6 +98,7 @@ typedef struct op {
     bool stingy; /* the stream of a tunnel gets no credit */
     bool eager;  /* what follows does not wait until the tunnel is open */
     bool prompt; /* the response must not wait for what else the connection does */
+    bool edited; /* the file is one that somebody changes; `raw`: what it is asked for */
     uint8_t raw, file, frames, tunnel;
     uint8_t ranges;  /* of the file; 0: all of it */
     uint8_t accepts; /* codings: 1: gzip, 2: br, 3: both, and the former rather */
@@ -134,6 +135,7 @@ typedef struct request {
     bool is_coded;    /* in one of these, if there is one */
     struct sim_decoder *decoder;
     struct sim_ranges *ranges; /* NULL: the response has not several */
+    struct sim_edited *edited; /* NULL: it is about no file that somebody changes */
 } request_t;
 
 static inline bool sim_may_be_refused(const request_t *request, int status) {
@@ -420,6 +422,30 @@ struct sim_ranges *sim_ranges_new(const op_t *op);
 void sim_ranges_free(struct sim_ranges *ranges);
 /* How many bytes are right before the first that is not. `at`: their place in the body. */
 size_t sim_ranges_mismatch(struct sim_ranges *ranges, uint64_t at, const char *data, size_t size);
+
+/* --- editor.c --- */
+
+enum { SIM_EDITED_ALL, SIM_EDITED_UNLESS, SIM_EDITED_PART, SIM_EDITED_RESUMES, SIM_EDITED_ASKS }; /* op.raw */
+
+/* What of a response's head says which version of the file it is about; "": there is no such field. */
+typedef struct sim_edited_head {
+    int status;
+    uint64_t size;
+    char etag[64], range[64];
+} sim_edited_head_t;
+
+void sim_edited_plan(op_t *op, sim_random_t *r, bool slow);
+struct sim_edited *sim_edited_new(const op_t *op);
+/* Its fields of this kind, from 0 on; false: there are no more. */
+bool sim_edited_field(const op_t *op, const request_t *request, uint32_t number, const char **name, char *value,
+                      size_t size);
+/* The head has come: what the request may get, and which bytes these are. */
+void sim_edited_came(const client_t *client, request_t *request, const sim_edited_head_t *head);
+void sim_edited_take(const client_t *client, request_t *request, uint64_t at, const char *data, size_t size);
+void sim_edited_ended(const client_t *client, const request_t *request);
+/* Bytes that the response has said that it has may be gone; of one of those that are to come on a connection. */
+bool sim_edited_may_break(const request_t *request);
+bool sim_edited_any_may_break(const client_t *client);
 
 /* --- coding.c --- */
 

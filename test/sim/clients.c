@@ -99,6 +99,7 @@ void sim_world_new(uint64_t seed, const sim_drop_t *drop, bool memory_fails) {
     idle_ns = sim_one_in(&of_idle, 2) ? sim_below(&of_idle, 4000) * SIM_MS : 0;
     if (clients_left == 0) stop_when_idle();
     if (sim_admin_listens) sim_operators_new(seed, client_count);
+    sim_editor_new();
 }
 
 /* --- the end of a connection --- */
@@ -160,7 +161,7 @@ static void connection_ended(client_t *client, bool reset) {
     }
     const request_t *lost = sim_http_pending(client);
     bool crossed = is_crossed(client) || sim_was_never_accepted(client->conn);
-    bool dropped = false;
+    bool dropped = !client->h2 && sim_edited_any_may_break(client);
     for (uint32_t i = client->responded; i < client->asked; i++)
         dropped |= sim_events_are_dropped(&client->requests[i]) || (!client->h2 && client->requests[i].may_break);
     bool excused = client->closes || client->wild || sim_failing || dropped;
@@ -545,11 +546,12 @@ void sim_world_step(sim_random_t *random) {
         stop_asked = true;
         note_stop();
         sim_trace("stop", 0, 0);
-        if (sim_is_guest)
+        if (sim_is_guest) {
             sim_guest_stop();
-        else
+        } else {
             (void)uvhttp_server_stop(sim_server);
-        sim_operators_stopped();
+            sim_operators_stopped();
+        }
         sim_tcp_stop();
         return;
     }

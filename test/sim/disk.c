@@ -233,6 +233,7 @@ ssize_t __wrap_pwrite64(int fd, const void *data, size_t size, off_t at) {
 }
 
 ssize_t __wrap_pread64(int fd, void *data, size_t size, off_t at) {
+    if (!sim_disk_is(fd) && sim_edits) sim_interrupt();
     if (!sim_disk_is(fd)) return __real_pread64(fd, data, size, at);
     pass_time();
     const sim_file_t *file = file_of(fd);

@@ -33,6 +33,7 @@ static void file_name(char *path, size_t size, uint32_t file) {
 void sim_files_end(void) {
     char path[96];
     if (getpid() != owner) return;
+    sim_editor_end();
     for (uint32_t i = 0; i < SIM_FILES; i++) {
         file_name(path, sizeof path, i);
         (void)unlink(path);
@@ -74,6 +75,7 @@ int __real_fstatat64(int fd, const char *path, struct stat *info, int flags);
 ssize_t __real_preadv64v2(int fd, const struct iovec *iov, int count, off_t offset, int flags);
 
 static void level(struct stat *info) {
+    if (sim_edited_level(info)) return;
     info->st_dev = 1;
     info->st_ino = (ino_t)info->st_size + 1;
     info->st_mtim = info->st_ctim = (struct timespec){.tv_sec = 1600000000};
@@ -100,6 +102,7 @@ int __wrap_stat64(const char *path, struct stat *info) {
 
 int __wrap_fstat64(int fd, struct stat *info) {
     if (sim_output_is(fd)) return sim_output_stat(fd, info);
+    if (sim_edits) sim_interrupt();
     int status = __real_fstat64(fd, info);
     if (status == 0) level(info);
     return status;
@@ -112,6 +115,7 @@ int __wrap_fstatat64(int fd, const char *path, struct stat *info, int flags) {
 }
 
 ssize_t __wrap_preadv64v2(int fd, const struct iovec *iov, int count, off_t offset, int flags) {
+    if (sim_edits) sim_interrupt();
     if (sim_one_in(&memory_random, 3)) {
         errno = EAGAIN;
         return -1;
@@ -143,6 +147,7 @@ long __wrap_syscall(long number, ...) {
     va_start(arguments, number);
     for (int i = 0; i < 4; i++) values[i] = va_arg(arguments, long);
     va_end(arguments);
+    if (sim_edits && number == SYS_openat2) sim_interrupt();
     if (number == CACHESTAT) return cachestat_call((const uint64_t *)values[1], (uint64_t *)values[2]);
     return __real_syscall(number, values[0], values[1], values[2], values[3]);
 }

@@ -279,6 +279,7 @@ static void free_server(void *arg) {
     sim_server_check_counters(server);
     guest.server = NULL;
     sim_guest_free(server);
+    sim_jobs_check_end(); /* it has waited for those that no loop knows */
     sim_server = NULL;
     sim_trace("freed", 0, 0);
     if (sim_one_in(&guest.random, 2))
@@ -304,9 +305,16 @@ static void on_stopped(uvhttp_server_t *server, void *user) {
 
 /* --- what stops it --- */
 
+/* On its own thread the call takes time. */
+static void stop_guest(void) {
+    sim_operators_stopping();
+    (void)uvhttp_server_stop(guest.server);
+    sim_operators_stopped();
+}
+
 static void stop(void *arg) {
     (void)arg;
-    if (guest.server) (void)uvhttp_server_stop(guest.server);
+    if (guest.server) stop_guest();
 }
 
 static void on_async(uv_async_t *async) {
@@ -321,7 +329,7 @@ static void on_async(uv_async_t *async) {
 
 void sim_guest_stop(void) {
     guest.stop_wanted = guest.stopping != BY_ANYBODY;
-    if (guest.stopping == BY_ANYBODY) (void)uvhttp_server_stop(guest.server);
+    if (guest.stopping == BY_ANYBODY) stop_guest();
     if (guest.stopping == BY_THREAD) sem_post(&guest.wake);
     if (guest.stopping == ON_LOOP) uv_async_send(&guest.async);
 }
@@ -337,7 +345,7 @@ static void *thread_main(void *arg) {
         else
             (void)sem_wait(&guest.wake);
         if (guest.stop_wanted && guest.stopping == BY_THREAD) {
-            (void)uvhttp_server_stop(guest.server);
+            stop_guest();
             guest.stop_wanted = false;
         }
         pthread_mutex_lock(&guest.lock);

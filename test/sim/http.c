@@ -30,6 +30,8 @@ void sim_http_free(request_t *request) {
     request->form = NULL;
     sim_ranges_free(request->ranges);
     request->ranges = NULL;
+    free(request->edited);
+    request->edited = NULL;
     sim_coding_free(request);
 }
 
@@ -51,13 +53,19 @@ static size_t put_line(char *out, const op_t *op, uint32_t tag) {
     if (op->route != FILES)
         return (size_t)sprintf(out, "%s /%s/%x/%u/%u HTTP/1.1\r\nHost: sim\r\n", method, sim_route_names[op->route],
                                tag, op->size, op->ms);
-    size_t at = (size_t)sprintf(out, "%s /files/f%u?%x HTTP/1.1\r\nHost: sim\r\n", method, op->file, tag);
+    size_t at = (size_t)sprintf(out, "%s /files/%c%u?%x HTTP/1.1\r\nHost: sim\r\n", method, op->edited ? 'e' : 'f',
+                                op->file, tag);
     if (op->ranges) at += (size_t)sprintf(out + at, "Range: %s\r\n", sim_ranges_text(op));
     return at;
 }
 
 static size_t put_head(const client_t *client, char *out, const op_t *op, uint32_t tag) {
     size_t at = put_line(out, op, tag);
+    const request_t *request = &client->requests[client->asked];
+    char value[96];
+    const char *name;
+    for (uint32_t i = 0; op->edited && sim_edited_field(op, request, i, &name, value, sizeof value); i++)
+        at += (size_t)sprintf(out + at, "%s: %s\r\n", name, value);
     if (client->transport.proxy) {
         uint32_t ip = client->transport.address;
         at += (size_t)sprintf(out + at, "X-From: %u.%u.%u.%u\r\n", ip >> 24, ip >> 16 & 255, ip >> 8 & 255, ip & 255);
@@ -107,7 +115,8 @@ request_t sim_http_request_of(const op_t *op, uint32_t tag) {
                          .on_disk = on_disk,
                          .spooled = op->route == SPOOL || op->route == FORM ? op->body : 0,
                          .form = sim_is_form(op->route) ? sim_form_new(tag, op->size, op->ms) : NULL,
-                         .ranges = file ? sim_ranges_new(op) : NULL,
+                         .ranges = file && !op->edited ? sim_ranges_new(op) : NULL,
+                         .edited = op->edited ? sim_edited_new(op) : NULL,
                          .prompt = op->prompt,
                          .kind = (uint8_t)(op->route + 1),
                          .untagged = file};
@@ -257,6 +266,14 @@ static void check_tagged(client_t *client, request_t *request, const char *tag, 
                  request->size);
 }
 
+static void edited_came(client_t *client, request_t *request, const char *length) {
+    sim_edited_head_t head = {.status = client->status, .size = length ? strtoull(length, NULL, 10) : 0};
+    const char *etag = field(client, "ETag"), *range = field(client, "Content-Range");
+    snprintf(head.etag, sizeof head.etag, "%.*s", etag ? (int)strcspn(etag, "\r") : 0, etag ? etag : "");
+    snprintf(head.range, sizeof head.range, "%.*s", range ? (int)strcspn(range, "\r") : 0, range ? range : "");
+    sim_edited_came(client, request, &head);
+}
+
 static void head_ended(client_t *client) {
     request_t *request = expected(client);
     if (sscanf(client->head, "HTTP/1.1 %d ", &client->status) != 1)
@@ -268,11 +285,12 @@ static void head_ended(client_t *client) {
     const char *tag = field(client, "X-Tag"), *length = field(client, "Content-Length"),
                *coding = field(client, "Transfer-Encoding"), *connection = field(client, "Connection");
     client->ends = connection && strncasecmp(connection, "close", 5) == 0;
+    if (request && request->edited) edited_came(client, request, length);
     if (request && request->untagged && client->status == request->status) tag = "";
     if (sim_failing && client->status >= 300) tag = NULL; /* the handler came no further than the field */
     client->tagged = tag != NULL;
     client->chunked = coding != NULL;
-    client->left = length ? strtoull(length, NULL, 10) : 0;
+    client->left = length && client->status != 304 ? strtoull(length, NULL, 10) : 0;
     client->at_body = 0;
     if (coding && length) sim_fail("client %u: Content-Length and Transfer-Encoding", client->id);
     if (client->closes) sim_fail("client %u: a response behind the last one", client->id);
@@ -280,7 +298,7 @@ static void head_ended(client_t *client) {
         check_tagged(client, request, tag, length != NULL);
     else if (!client->wild && !sim_failing && !(request && sim_may_be_refused(request, client->status)))
         sim_fail("client %u: status %d for request %x", client->id, client->status, request ? request->tag : 0);
-    if (!coding && !length && client->status != 204)
+    if (!coding && !length && client->status != 204 && client->status != 304)
         sim_fail("client %u: a response without an end (status %d)", client->id, client->status);
     if (request && request->head) client->left = 0;
     client->state = coding && !(request && request->head) ? CHUNK_SIZE : BODY;

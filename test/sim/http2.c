@@ -109,10 +109,15 @@ typedef struct head {
     char coding[16];
     char extension[EXTENSION_MAX]; /* of WebSocket */
     char link[32], sum[32];
+    sim_edited_head_t edited;
 } head_t;
 
 static bool is_named(const uvhttp__hpack_field_t *field, const char *name) {
     return field->name_size == strlen(name) && memcmp(field->text, name, field->name_size) == 0;
+}
+
+static void copy_field(const uvhttp__hpack_field_t *field, const char *name, char value[64]) {
+    if (is_named(field, name)) snprintf(value, 64, "%.*s", (int)field->value_size, field->text + field->name_size);
 }
 
 static head_t read_block(client_t *client, const char *block, size_t size) {
@@ -126,6 +131,9 @@ static head_t read_block(client_t *client, const char *block, size_t size) {
         memcpy(value, field.text + field.name_size, field.value_size < 31 ? field.value_size : 31);
         if (field.name == UVHTTP__HPACK_STATUS) head.status = atoi(value);
         if (is_named(&field, "content-encoding")) snprintf(head.coding, sizeof head.coding, "%.15s", value);
+        if (is_named(&field, "content-length")) head.edited.size = strtoull(value, NULL, 10);
+        copy_field(&field, "etag", head.edited.etag);
+        copy_field(&field, "content-range", head.edited.range);
         if (is_named(&field, "vary")) head.varies = strstr(value, "Accept-Encoding") != NULL;
         if (is_named(&field, "link")) snprintf(head.link, sizeof head.link, "%s", value);
         if (is_named(&field, "x-sum")) snprintf(head.sum, sizeof head.sum, "%s", value);
@@ -146,6 +154,8 @@ static head_t read_block(client_t *client, const char *block, size_t size) {
 static void check_head(client_t *client, uint32_t at, stream_t *stream, head_t head) {
     request_t *request = &client->requests[at];
     if (stream->headed) sim_fail("client %u: a second head for request %x", client->id, request->tag);
+    head.edited.status = head.status;
+    if (request->edited) sim_edited_came(client, request, &head.edited);
     if ((request->untagged || request->upgrade) && head.status == request->status) head.tagged = true;
     if (sim_failing && head.status >= 300) head.tagged = false;
     if (head.tagged && head.status != request->status)
@@ -212,7 +222,8 @@ static void take_reset(client_t *client, uint32_t id, uint32_t error) {
     if (stream->tunnel && stream->tunnel->open)
         tunnel_was_reset(client, stream, error);
     else if (!client->wild && !sim_failing && !client->requests[id / 2].may_break &&
-             !sim_events_are_dropped(&client->requests[id / 2]) && !sim_h2_is_cut_off(client, stream, error))
+             !sim_edited_may_break(&client->requests[id / 2]) && !sim_events_are_dropped(&client->requests[id / 2]) &&
+             !sim_h2_is_cut_off(client, stream, error))
         sim_fail("client %u: request %x was reset: %s", client->id, client->requests[id / 2].tag,
                  uvhttp__http2_error_name(error));
     if (stream->tunnel && !stream->tunnel->open) stream->tunnel->decided = stream->tunnel->ended = true;

@@ -67,7 +67,9 @@ static void put_number_field(char **block, const char *name, uint32_t value) {
 }
 
 static size_t put_block(const client_t *client, char *block, const op_t *op, uint32_t tag, uint32_t body) {
-    char path[64], text[32], *end = block;
+    const request_t *request = &client->requests[client->asked];
+    char path[64], text[32], value[96], *end = block;
+    const char *name;
     *end++ = (char)(op->route >= ECHO ? 0x83 : 0x82);
     if (op->head) {
         end = block;
@@ -76,7 +78,7 @@ static size_t put_block(const client_t *client, char *block, const op_t *op, uin
     }
     *end++ = (char)0x86;
     if (op->route == FILES)
-        snprintf(path, sizeof path, "/files/f%u?%x", op->file, tag);
+        snprintf(path, sizeof path, "/files/%c%u?%x", op->edited ? 'e' : 'f', op->file, tag);
     else
         snprintf(path, sizeof path, "/%s/%x/%u/%u", sim_route_names[op->route], tag, op->size, op->ms);
     *end++ = 0x04;
@@ -84,6 +86,8 @@ static size_t put_block(const client_t *client, char *block, const op_t *op, uin
     *end++ = 0x41;
     sim_h2_put_string(&end, "sim");
     if (op->ranges) sim_h2_put_field(&end, "range", sim_ranges_text(op));
+    for (uint32_t i = 0; op->edited && sim_edited_field(op, request, i, &name, value, sizeof value); i++)
+        sim_h2_put_field(&end, name, value);
     if (client->transport.proxy) {
         uint32_t ip = client->transport.address;
         snprintf(text, sizeof text, "%u.%u.%u.%u", ip >> 24, ip >> 16 & 255, ip >> 8 & 255, ip & 255);
@@ -136,6 +140,7 @@ void sim_h2_request(client_t *client, const op_t *op) {
     stream->trailer = op->chunked && op->route >= ECHO && sim_one_in(&client->random, 4);
     stream->ended = body == 0 && !stream->trailer;
     sim_h2_credit_open(client->h2, stream);
+    client->requests[at] = sim_http_request_of(op, tag);
     char block[512];
     size_t size = put_block(client, block, op, tag, body);
     char *end = block + size;
@@ -147,7 +152,6 @@ void sim_h2_request(client_t *client, const op_t *op) {
     memcpy(sim_h2_put_frame(&out, size, UVHTTP__HTTP2_HEADERS, flags, 2 * at + 1), block, size);
     client->out_size = out.size;
     sim_transport_encode(client);
-    client->requests[at] = sim_http_request_of(op, tag);
     sim_metrics_asked(&client->requests[at], body, op->ms);
     client->asked++;
     if (sim_one_in(&client->random, 8)) prioritize(client);

@@ -746,7 +746,7 @@ int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *time, str
 /* --- clocks, numbers, the machine --- */
 
 /* Somebody sets the clock, forward or back, by up to a year; monotonic time does not notice. */
-static uint64_t wall_ns(void) {
+uint64_t sim_wall_ns(void) {
     static const uint64_t year_s = 365 * 86400;
     if (sim_wall_jumps && sim_one_in(&sim_kernel_random, 16)) {
         wall_start_ns = (UINT64_C(1700000000) - year_s + sim_random(&sim_kernel_random) % (2 * year_s)) * 1000000000u;
@@ -758,7 +758,7 @@ static uint64_t wall_ns(void) {
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
     sim_interrupt();
     sim_now_ns += 100; /* time passes for who works, too */
-    uint64_t ns = clock == CLOCK_REALTIME ? wall_ns() : sim_now_ns;
+    uint64_t ns = clock == CLOCK_REALTIME ? sim_wall_ns() : sim_now_ns;
     if (clock == CLOCK_PROCESS_CPUTIME_ID) ns = sim_now_ns / 4;
     *now = (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
     return 0;

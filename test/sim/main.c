@@ -226,6 +226,7 @@ static void run_server(uvhttp_server_t *server) {
     sim_world_check_end();
     sim_server_check_counters(server);
     sim_server_check_end();
+    sim_jobs_check_end();
     uvhttp_server_free(server); /* its last spans go to a collector */
     sim_server = NULL;
     sim_server_check_log();
@@ -241,6 +242,7 @@ static uint64_t run_seed(uint64_t seed) {
     sim_kernel_reset(seed);
     sim_scheduler_reset(seed);
     sim_files_reset(seed);
+    sim_editor_reset(seed);
     sim_disk_reset(seed);
     sim_outputs_reset(seed);
     sim_server_plan(seed);
@@ -341,6 +343,7 @@ static int shrink(uint64_t seed) {
         fprintf(stderr, "sim: seed %" PRIu64 " does not fail\n", seed);
         return 0;
     }
+    sim_editor_reset(seed);
     sim_server_plan(seed);
     sim_world_new(seed, &dropped, false);
     uint32_t count = sim_world_clients();

@@ -238,6 +238,11 @@ void sim_operators_new(uint64_t seed, uint32_t clients) {
     }
 }
 
+void sim_operators_stopping(void) {
+    stopped = true;
+    stopped_ns = SIM_NEVER;
+}
+
 void sim_operators_stopped(void) {
     stopped = true;
     stopped_ns = sim_now_ns;

@@ -20,6 +20,10 @@ static void add(client_t *client, op_t op) {
 }
 
 static void plan_file(sim_random_t *r, op_t *op, bool slow) {
+    if (sim_edits && !sim_one_in(r, 8)) {
+        sim_edited_plan(op, r, slow);
+        return;
+    }
     op->file = (uint8_t)sim_below(r, slow ? SIM_FILES / 2 : SIM_FILES);
     uint32_t size = sim_file_sizes[op->file];
     op->from = 0;
@@ -47,6 +51,7 @@ static op_t plan_request(client_t *client, bool slow) {
     if (sim_redis_is_popular && !sim_one_in(r, 4)) op.route = QUOTA;
     if (op.route == QUOTA && !sim_has_redis) op.route = MEM;
     if (sim_popular && !sim_one_in(r, 3)) op.route = popular_route(r);
+    if (sim_edits && !sim_one_in(r, 4)) op.route = FILES;
     op.size = sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max);
     op.body = op.route >= ECHO ? (sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max)) : 0;
     op.ms = sim_one_in(r, 3) ? 0 : sim_log_uniform(r, 1500);
@@ -440,7 +445,8 @@ void sim_client_plan(client_t *client) {
 void sim_op_describe(const op_t *op, char *text, size_t size) {
     const char *method = op->head ? "HEAD" : op->route >= ECHO ? "POST" : "GET";
     if (op->kind == OP_REQUEST && op->route == FILES)
-        snprintf(text, size, "%s%s /files/f%u%s, %u bytes from %u", op->cut ? "part of " : "", method, op->file,
+        snprintf(text, size, "%s%s /files/%c%u%s, %u bytes from %u", op->cut ? "part of " : "", method,
+                 op->edited ? 'e' : 'f', op->file,
                  op->ranges == 0   ? ""
                  : op->ranges == 1 ? ", a range"
                                    : ", ranges",

@@ -690,6 +690,8 @@ static void add_files(uvhttp_server_t *server, uint64_t seed) {
     if (sim_one_in(&random, 3)) options.revalidate_ms = 1 + sim_below(&random, 50);
     sim_look_ups_wait = !sim_one_in(&random, 3);
     if (!sim_look_ups_wait) options.backlog_max = 1 + sim_below(&random, 3);
+    if (sim_edits) options.revalidate_ms = sim_edit_revalidate_ms;
+    sim_inodes_are_reused = options.cache_size_max == 0;
     options.warm_up = sim_one_in(&random, 4);
     options.no_sendfile = sim_one_in(&random, 4);
     uvhttp_static(server, "/files", sim_files_root(), &options);
@@ -769,7 +771,6 @@ void sim_server_check_end(void) {
     sim_events_check_end();
     sim_replies_check_end();
     sim_channels_check_end();
-    sim_jobs_check_end();
     sim_forms_check_end();
     sim_disk_check_end();
     if (references) sim_fail("%u response bodies were not released", references);

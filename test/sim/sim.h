@@ -77,6 +77,7 @@ static inline uint32_t sim_get32(const char *data) {
 /* --- kernel.c: descriptors, sockets, clock --- */
 
 extern uint64_t sim_now_ns;
+uint64_t sim_wall_ns(void); /* since 1970; it may be set by this call */
 
 typedef struct sim_conn sim_conn_t; /* the connection as its client sees it */
 
@@ -176,10 +177,24 @@ bool sim_may_misbehave(uint32_t client);
 extern const uint32_t sim_file_sizes[SIM_FILES];
 #define SIM_FILE_TAG(file) (SIM_FILE_BIT + (file)) /* no request's */
 #define SIM_SHARED_TAG(body) (SIM_FILE_BIT + SIM_FILES + (body))
+#define SIM_EDITED_TAG(version) (SIM_FILE_BIT + 0x1000 + (version))
 void sim_files_init(void);
 void sim_files_reset(uint64_t seed);
 void sim_files_end(void);
 const char *sim_files_root(void);
+
+/* --- editor.c: files of that directory that change while they are served --- */
+
+extern bool sim_edits;                  /* of the seed */
+extern uint32_t sim_edit_revalidate_ms; /* 0: the default */
+extern bool sim_inodes_are_reused;      /* all content that can be in memory is: its ETags come from the bytes */
+void sim_editor_reset(uint64_t seed);
+/* The world begins. */
+void sim_editor_new(void);
+void sim_editor_end(void);
+struct stat;
+/* What a real file's information is in the run; false: it is none of these files. */
+bool sim_edited_level(struct stat *info);
 
 /* --- channels.c, jobs.c --- */
 
@@ -458,7 +473,8 @@ void sim_collector_check_end(void);
 #define SIM_ADMIN_PORT 8100u
 extern bool sim_admin_listens;
 void sim_operators_new(uint64_t seed, uint32_t clients);
-/* The server is asked to stop, by somebody else. */
+/* The server is being asked to stop, by somebody else; it was asked. */
+void sim_operators_stopping(void);
 void sim_operators_stopped(void);
 
 /* --- endpoints.c: WebSocket --- */

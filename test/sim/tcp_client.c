@@ -127,7 +127,7 @@ void sim_tcp_check_end_of(uint32_t id, uint64_t received) {
 
 bool sim_tcp_may_break(uint32_t id) {
     const client_t *client = sim_client(id);
-    return !client || client->done || client->tcp.rude || sim_failing;
+    return !client || client->done || client->tcp.rude || sim_failing || sim_edited_any_may_break(client);
 }
 
 bool sim_tcp_has_ended(uint32_t id) {
