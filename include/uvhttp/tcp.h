@@ -112,18 +112,21 @@ UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_tcp_set_timer(uvhttp_tcp_t *tcp, uin
  * UVHTTP_E_IO. */
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_tcp_peer(uvhttp_tcp_t *tcp, char *text, size_t size);
 
-/** Returns a reference-counted handle for other threads, or NULL when out of memory. Release it with
- * uvhttp_tcp_ref_release. */
+/** Returns a reference-counted handle for other threads, or NULL when out of memory or closed. Release it with
+ * uvhttp_tcp_ref_release. The functions below return UVHTTP_E_INVALID for NULL, or do nothing. */
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD uvhttp_tcp_ref_t *uvhttp_tcp_ref(uvhttp_tcp_t *tcp);
 /* Any thread: */
-/** Sends a copy. Returns 0 (queued), UVHTTP_E_ABORTED (the connection has ended) or UVHTTP_E_NOMEM. Calls of one thread
- * keep their order. Bytes that the connection's queue refuses (write_queue_max, or no memory) reset the connection with
+/** Sends a copy. Returns 0 (queued), UVHTTP_E_ABORTED (the connection has ended), UVHTTP_E_INVALID (`data` is NULL and
+ * `size` is not 0) or UVHTTP_E_NOMEM. Calls of one thread keep their order. Bytes that the connection's queue refuses (write_queue_max, or no memory) reset the connection with
  * UVHTTP_E_LIMIT or UVHTTP_E_NOMEM, so that none are missing in front of others; behind uvhttp_tcp_close or
  * uvhttp_tcp_shutdown they are dropped. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_tcp_ref_send(uvhttp_tcp_ref_t *ref, const void *data, size_t size);
+/** Closes the connection as uvhttp_tcp_close does, behind what was sent. Returns 0, UVHTTP_E_ABORTED or UVHTTP_E_NOMEM.
+ */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_tcp_ref_close(uvhttp_tcp_ref_t *ref);
 /** Calls run(tcp, arg) on the connection's thread, asynchronously. `tcp` is NULL if the connection has ended by then.
- * Returns 0, UVHTTP_E_ABORTED (the connection has ended) or UVHTTP_E_NOMEM; on failure `run` is not called. */
+ * Returns 0, UVHTTP_E_ABORTED (the connection has ended), UVHTTP_E_INVALID (`run` is NULL) or UVHTTP_E_NOMEM; on
+ * failure `run` is not called. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_tcp_ref_run(uvhttp_tcp_ref_t *ref, void (*run)(uvhttp_tcp_t *tcp, void *arg),
                                                        void *arg);
 UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_tcp_ref_retain(uvhttp_tcp_ref_t *ref);

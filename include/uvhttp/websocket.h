@@ -203,7 +203,7 @@ UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_websocket_publish(uvhttp_server_t *se
                                                              uvhttp_ws_type_t type, const void *data, size_t size);
 
 /** Returns a reference-counted handle for other threads, or NULL when out of memory or closed. Release it with
- * uvhttp_ws_ref_release. */
+ * uvhttp_ws_ref_release. The functions below return UVHTTP_E_INVALID for NULL, or do nothing. */
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD uvhttp_ws_ref_t *uvhttp_ws_ref(uvhttp_ws_t *ws);
 /* Any thread: */
 /** Sends a copy. Returns 0 (queued), UVHTTP_E_ABORTED (the connection has ended), UVHTTP_E_INVALID or UVHTTP_E_NOMEM. A

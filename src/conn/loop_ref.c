@@ -31,7 +31,7 @@ uvhttp__loop_ref_t *uvhttp__loop_ref_get(uvhttp__loop_ref_t **slot, uvhttp__loop
 }
 
 void uvhttp__loop_ref_retain(uvhttp__loop_ref_t *ref) {
-    uvhttp__ref_acquire(&ref->count);
+    if (ref) uvhttp__ref_acquire(&ref->count);
 }
 
 void uvhttp__loop_ref_release(uvhttp__loop_ref_t *ref) {
@@ -48,6 +48,7 @@ static void run_call(uvhttp__post_t *post) {
 }
 
 int uvhttp__loop_ref_call(uvhttp__loop_ref_t *ref, uvhttp__loop_call_t *call) {
+    if (!ref) return UVHTTP_E_INVALID;
     call->post.run = run_call;
     call->ref = ref;
     pthread_mutex_lock(&ref->lock);

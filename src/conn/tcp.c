@@ -92,6 +92,7 @@ static int post_message(uvhttp_tcp_ref_t *ref, const ref_message_t *head, const 
 }
 
 int uvhttp_tcp_ref_send(uvhttp_tcp_ref_t *ref, const void *data, size_t size) {
+    if (!ref || (!data && size > 0)) return UVHTTP_E_INVALID;
     return post_message(ref, &(ref_message_t){.call.run = send_message, .size = size}, data, size);
 }
 
@@ -100,6 +101,7 @@ int uvhttp_tcp_ref_close(uvhttp_tcp_ref_t *ref) {
 }
 
 int uvhttp_tcp_ref_run(uvhttp_tcp_ref_t *ref, void (*run)(uvhttp_tcp_t *tcp, void *arg), void *arg) {
+    if (!run) return UVHTTP_E_INVALID;
     return post_message(ref, &(ref_message_t){.call.run = run_message, .run = run, .arg = arg}, NULL, 0);
 }
 

@@ -172,8 +172,30 @@ static void test_threads_send_while_connections_come_and_go(void **state) {
     assert_true(atomic_load(&crowd.aborted) > 0);
 }
 
+static void never_run(uvhttp_tcp_t *tcp, void *arg) {
+    (void)tcp, (void)arg;
+    abort();
+}
+
+/* The result of uvhttp_tcp_ref for a connection that is over, and what cannot be done. */
+static void test_wrong_arguments_are_refused(void **state) {
+    fixture_t *fixture = *state;
+    assert_int_equal(uvhttp_tcp_ref_send(NULL, "a", 1), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_tcp_ref_close(NULL), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_tcp_ref_run(NULL, never_run, NULL), UVHTTP_E_INVALID);
+    uvhttp_tcp_ref_retain(NULL);
+    uvhttp_tcp_ref_release(NULL);
+    int fd = fixture_dial_with_ref(fixture);
+    assert_int_equal(uvhttp_tcp_ref_send(fixture->ref, NULL, 1), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_tcp_ref_run(fixture->ref, NULL, NULL), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_tcp_ref_send(fixture->ref, NULL, 0), UVHTTP_OK);
+    assert_int_equal(uvhttp_tcp_ref_send(fixture->ref, "b", 1), UVHTTP_OK);
+    client_expect(fd, "b", 1);
+    close(fd);
+}
+
 int main(void) {
-    return RUN_ON_ENGINES(test_another_thread_sends, test_many_sends_of_one_thread_keep_their_order,
+    return RUN_ON_ENGINES(test_another_thread_sends, test_wrong_arguments_are_refused, test_many_sends_of_one_thread_keep_their_order,
                           test_another_thread_closes_after_what_it_sent,
                           test_what_the_queue_does_not_hold_resets_the_connection,
                           test_a_connection_that_is_gone_is_reported_as_aborted, test_a_handle_outlives_its_server,

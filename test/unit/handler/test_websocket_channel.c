@@ -275,6 +275,15 @@ static void test_orders_of_other_threads_reach_what_is_there(void **state) {
     uvhttp_ws_ref_release(ref);
 }
 
+/* The result of uvhttp_ws_ref for a connection that is over. */
+static void test_no_handle_is_refused(void **state) {
+    (void)state;
+    assert_int_equal(uvhttp_ws_ref_send(NULL, UVHTTP_WS_TEXT, "a", 1), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_ws_ref_close(NULL, UVHTTP_WS_NORMAL, ""), UVHTTP_E_INVALID);
+    uvhttp_ws_ref_retain(NULL);
+    uvhttp_ws_ref_release(NULL);
+}
+
 /* An order that was posted to one that is gone when it is run. */
 static void test_an_order_may_come_too_late(void **state) {
     fixture_t *fixture = *state;
@@ -550,6 +559,7 @@ int main(void) {
         TEST(test_the_queue_has_its_limits_and_drains),
         TEST(test_the_peer_is_the_channels),
         TEST(test_orders_of_other_threads_reach_what_is_there),
+        TEST(test_no_handle_is_refused),
         TEST(test_an_order_may_come_too_late),
         TEST(test_publications_are_referred_to),
         TEST(test_a_reset_releases_publications),
