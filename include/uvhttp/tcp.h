@@ -117,9 +117,9 @@ UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_tcp_peer(uvhttp_tcp_t *tcp, char *te
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD uvhttp_tcp_ref_t *uvhttp_tcp_ref(uvhttp_tcp_t *tcp);
 /* Any thread: */
 /** Sends a copy. Returns 0 (queued), UVHTTP_E_ABORTED (the connection has ended), UVHTTP_E_INVALID (`data` is NULL and
- * `size` is not 0) or UVHTTP_E_NOMEM. Calls of one thread keep their order. Bytes that the connection's queue refuses (write_queue_max, or no memory) reset the connection with
- * UVHTTP_E_LIMIT or UVHTTP_E_NOMEM, so that none are missing in front of others; behind uvhttp_tcp_close or
- * uvhttp_tcp_shutdown they are dropped. */
+ * `size` is not 0) or UVHTTP_E_NOMEM. Calls of one thread keep their order. Bytes that the connection's queue refuses
+ * (write_queue_max, or no memory) reset the connection with UVHTTP_E_LIMIT or UVHTTP_E_NOMEM, so that none are missing
+ * in front of others; behind uvhttp_tcp_close or uvhttp_tcp_shutdown they are dropped. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_tcp_ref_send(uvhttp_tcp_ref_t *ref, const void *data, size_t size);
 /** Closes the connection as uvhttp_tcp_close does, behind what was sent. Returns 0, UVHTTP_E_ABORTED or UVHTTP_E_NOMEM.
  */

@@ -211,6 +211,7 @@ typedef struct client {
     uint64_t closes_ns; /* then the last byte before its FIN has come */
     bool started, done;
     bool publishes; /* WebSocket with a topic, whatever else there is */
+    bool hasty;     /* it sends all in one go */
     bool hoards;    /* HTTP/2: large bodies at the same time, in large frames */
     /* the response that is coming */
     parser_state_t state;

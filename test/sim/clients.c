@@ -358,10 +358,10 @@ static void end_op(client_t *client, const op_t *op) {
     finish(client);
 }
 
-/* FIN of a Unix socket, which may not be seen when it comes with bytes. */
-static bool sends_fin_at_once(client_t *client) {
+/* FIN of a Unix socket may not be seen when it comes with bytes. */
+static bool goes_on_at_once(client_t *client) {
     if (client->done || client->at >= client->op_count || sim_transport_busy(client)) return false;
-    return client->ops[client->at].kind == OP_FIN && sim_is_unix(client->conn);
+    return client->hasty || (client->ops[client->at].kind == OP_FIN && sim_is_unix(client->conn));
 }
 
 /* Before them nobody knows whether the server has tunnels. */
@@ -393,7 +393,7 @@ static void do_op(client_t *client) {
         sim_fail("client %u: tunnel %u has not ended within %u ms", client->id, op->tunnel, op->ms);
     if (awaits(client, op)) return;
     end_op(client, op);
-    if (sends_fin_at_once(client)) do_op(client);
+    if (goes_on_at_once(client)) do_op(client);
 }
 
 static uint64_t soon(client_t *client) {

@@ -95,6 +95,20 @@ static void plan_polite(client_t *client, bool slow) {
     plan_end(client, (SIM_KEEPALIVE_S + 10) * 1000);
 }
 
+/* Requests whose responses are there at once, all of them and FIN behind them before it reads. */
+static void plan_burst(client_t *client) {
+    static const route_t routes[] = {MEM, REF, SHARED, FILES};
+    sim_random_t *r = &client->plan;
+    client->piece_max = 100000;
+    client->hasty = true;
+    for (uint32_t i = 1 + sim_below(r, 8); i > 0; i--) {
+        op_t op = {.kind = OP_REQUEST, .route = routes[sim_below(r, 4)], .size = sim_log_uniform(r, 3000)};
+        if (op.route == FILES) plan_file(r, &op, true);
+        add(client, op);
+    }
+    add(client, (op_t){.kind = OP_FIN});
+}
+
 static op_t plan_message(sim_random_t *r, bool topic, uint32_t size_max) {
     return (op_t){.kind = OP_MESSAGE,
                   .size = sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max),
@@ -437,6 +451,8 @@ void sim_client_plan(client_t *client) {
         plan_hostile(client);
     else if (sim_one_in(r, 6))
         plan_websocket(client, tiny);
+    else if (sim_one_in(r, 8))
+        plan_burst(client);
     else
         plan_polite(client, tiny);
     client->next_ns = sim_now_ns + sim_below(r, 2000) * SIM_MS / (sim_one_in(r, 2) ? 1 : 1000);

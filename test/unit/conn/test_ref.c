@@ -195,8 +195,8 @@ static void test_wrong_arguments_are_refused(void **state) {
 }
 
 int main(void) {
-    return RUN_ON_ENGINES(test_another_thread_sends, test_wrong_arguments_are_refused, test_many_sends_of_one_thread_keep_their_order,
-                          test_another_thread_closes_after_what_it_sent,
+    return RUN_ON_ENGINES(test_another_thread_sends, test_wrong_arguments_are_refused,
+                          test_many_sends_of_one_thread_keep_their_order, test_another_thread_closes_after_what_it_sent,
                           test_what_the_queue_does_not_hold_resets_the_connection,
                           test_a_connection_that_is_gone_is_reported_as_aborted, test_a_handle_outlives_its_server,
                           test_threads_send_while_connections_come_and_go);
