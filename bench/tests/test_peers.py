@@ -201,6 +201,14 @@ def test_a_rate_that_the_generator_has_set_is_no_capacity() -> None:
     assert [s.rate_percent for s in fields_of([bounded, valid, half])] == [0.0, 50.0]
 
 
+def test_rounds_after_the_rates_do_not_change_which_rates_they_were() -> None:
+    """The rates are measured after the sixth round. The rounds that follow move the median of the capacity."""
+    early = [record(name, 1, number) for name in ("uvhttp-uring", "nginx") for number in range(1, 7)]
+    rates = [open_loop.at_rate(record(name, 1, rate=500), 500.0) for name in ("uvhttp-uring", "nginx")]
+    late = [record("nginx", 1, number, rate=1200) for number in range(7, 21)]
+    assert [f.rate_percent for f in fields_of([*early, *rates, *late])] == [0.0, 50.0]
+
+
 def test_no_rate_is_asked_of_a_server_whose_capacity_is_not_known(tmp_path: Path, made: Workspace) -> None:
     said: list[str] = []
     cpus = measure.Cpus((0,), (1,))

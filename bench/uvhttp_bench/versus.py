@@ -234,12 +234,13 @@ def capacity(closed: Sequence[Record]) -> float | None:
 
 def percent_of_capacity(record: Record, session: Sequence[Record]) -> float | None:
     """Which of the rates an open loop was made at, found again from the capacity in the same session; 0: a closed loop. None:
-    the session has found no capacity."""
+    the session has found no capacity. The rates are made after the first rounds, so later ones do not count."""
     run = record.test_scenario
     if run.loop == "closed":
         return 0.0
     same = [r for r in session if (r.test_scenario.name, r.test_scenario.target) == (run.name, run.target)]
-    most = capacity([r for r in same if r.test_scenario.loop == "closed"])
+    early = [r for r in same if r.test_scenario.loop == "closed" and r.test_scenario.repeat <= ratios.ROUNDS_MIN]
+    most = capacity(early)
     return None if most is None else float(round(100 * run.rate_per_second / most))
 
 
