@@ -4,6 +4,7 @@ what is refused and why, and the verdict in words."""
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from uvhttp_bench.processes import MARK, Processes
 from uvhttp_bench.scenarios.catalog import choose
 from uvhttp_bench.stats import verdict
 from uvhttp_bench.stats.verdict import CPU, LATENCY, THROUGHPUT, Metric, Round
-from uvhttp_bench.targets.base import Ports, Running, serve, workspace
+from uvhttp_bench.targets.base import Ports, Running, ask, serve, workspace
 from uvhttp_bench.targets.command import Command, name_of, without_machine_paths
 
 SERVER = Path(__file__).with_name("own_server.py")
@@ -149,6 +150,17 @@ def test_a_child_that_has_left_the_session_ends_with_its_server() -> None:
     with served("leaves"):
         assert len(marked()) >= 2
     assert marked() == []
+
+
+@pytest.mark.parametrize("mode", ["plain", "blanks", "closes"])
+def test_a_response_is_as_long_as_it_came(mode: str) -> None:
+    """The kernel's bytes are compared with it."""
+    with served(mode) as running:
+        with socket.create_connection(("127.0.0.1", running.ports.http)) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            client.shutdown(socket.SHUT_WR)
+            came = b"".join(iter(lambda: client.recv(4096), b""))
+        assert ask("http", running.ports.http, "/").bytes_total == len(came) > len(b"Hello, World!")
 
 
 # --- the command ---
