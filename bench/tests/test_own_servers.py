@@ -289,6 +289,8 @@ def test_an_error_page_is_not_compared_unless_it_is_asked_for(tmp_path: Path, ca
         (two("./a {port}", "./b"), "there is no {port} in it"),
         ([*two("a {port}", "b {port}"), "."], "takes the place of revisions"),
         ([*two("a {port}", "b {port}"), "--engine", "uring"], "of performance_test"),
+        ([*two("a {port}", "b {port}"), "--tool", "h2load"], "is measured by uvhttp-load"),
+        ([*two("a {port}", "b {port}"), "--tool", "wrk"], "is measured by uvhttp-load"),
         ([*two("a {port}", "b {port}"), "--url", "http://x/"], "expected a path"),
         ([*two("a {port}", "b {port}"), "--header", "x"], "expected 'Name: value'"),
         ([*two("a {port}", "b {port}"), "--connections", "0"], "allowed is 1.."),
