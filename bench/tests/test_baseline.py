@@ -189,7 +189,9 @@ def test_a_baseline_of_other_cpus_is_measured_again_on_those(place: Path, monkey
     swapped = replace(here, server_cpus=(1,), generator_cpus=(0,))
     swapped = replace(swapped, hash=environment.digest(swapped))
     collection.write(
-        place / "data" / "2026-01-03" / "baseline.json", "baseline", [replace(r, environment=swapped) for r in runs("cpus", 5)]
+        place / "data" / "2026-01-03" / "baseline.json",
+        "baseline",
+        [replace(r, environment=swapped) for r in runs("cpus", 5)],
     )
     again = [replace(r, environment=swapped) for r in runs("again", 5)]
     monkeypatch.setattr(verb, "_environment", lambda: here)
