@@ -73,6 +73,7 @@ struct load_conn {
     const char *slow_out; /* slow client: what has yet to be sent */
     size_t slow_left;
     uint64_t allowance; /* slow client: bytes that it may take until the next tick */
+    uint16_t send_rest, receive_rest; /* slow client: of a byte, in thousandths */
 };
 
 typedef enum load_phase {
