@@ -108,8 +108,10 @@ class Versus:
         return over
 
     def _imprecise(self, scenario: Scenario, able: Sequence[Target]) -> list[Target]:
-        """The first server and those whose ratio to it needs more rounds; empty when none does."""
-        first = self._of(scenario, able[0]) if able else []
+        """The first server and those whose ratio to it needs more rounds; empty when none does, or it has failed."""
+        if not able or (scenario.name, able[0].name) in self._failed:
+            return []
+        first = self._of(scenario, able[0])
         wanted = [
             target
             for target in able[1:]
