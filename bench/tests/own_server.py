@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Owns: servers as readers bring them: `own_server.py PORT [MODE] [MICROSECONDS of CPU time per request]`. MODE: plain, workers
 (forks two), forks (one process for each connection, which nobody waits for), never (does not listen), ends, background,
-closes, varies, random (each process has a body of its own), leaves (a child leaves the session and stays)."""
+closes, varies, random (each process has a body of its own), leaves (a child leaves the session and stays), blanks (more, or
+fewer, around values than usual)."""
 
 import os
 import signal
@@ -24,7 +25,8 @@ def response(head: bytes) -> bytes:
     status = b"404 Not Found" if b" /gone " in head.splitlines()[0] else b"200 OK"
     body = b"%d" % next(NUMBERS) if MODE == "varies" else BODY
     close = b"Connection: close\r\n" if MODE == "closes" else b""
-    return b"HTTP/1.1 " + status + b"\r\nContent-Length: %d\r\n" % len(body) + close + b"\r\n" + body
+    length = b"Server:own\r\nX:  1 \r\nContent-Length:%d\r\n" if MODE == "blanks" else b"Content-Length: %d\r\n"
+    return b"HTTP/1.1 " + status + b"\r\n" + length % len(body) + close + b"\r\n" + body
 
 
 def converse(client: socket.socket) -> None:

@@ -1,6 +1,7 @@
 """What each layer costs: differences within rounds, the picture, and what is said when the program is not built."""
 
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,29 @@ def test_static_layer_has_a_file_to_serve(tmp_path: Path) -> None:
     assert name == "static"
     assert command[1:4] == ["static", "1", "2"]
     assert (tmp_path / "static" / "hello.txt").read_bytes() == b"Hello, World!"
+
+
+@pytest.mark.parametrize(("failed", "code"), [("errors", 1), ("machine", 4), ("", 0)])
+def test_a_run_that_measured_nothing_is_worse_than_a_noisy_machine(
+    failed: str, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    check = Check(failed, False, "5 status", "all" if failed == "errors" else "throughput", unstable=failed == "machine")
+    names = [name for name, _, _ in attribution.targets("uring")]
+
+    def measure(options: object, store: object, say: object, keep: Callable[[str, Record], None]) -> None:
+        for name in names:
+            for number in range(1, 4):
+                wrong = failed and name == names[-1] and number == 2
+                keep(name, record(name, 10, number, checks=(check,) if wrong else ()))
+
+    monkeypatch.setattr(attribution, "run", measure)
+    monkeypatch.setattr(attribution, "targets", lambda engine: [(name, Present(), None) for name in names])
+    assert cli.dispatch(["attribute", "--database", str(tmp_path / "db")]) == code
+
+
+class Present:
+    def missing(self) -> None:
+        return None
 
 
 def test_a_program_that_is_not_built_ends_with_77(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 from scipy import stats
 from test_model import some_record
 
-from uvhttp_bench import cli, regression, standard
+from uvhttp_bench import cli, environment, regression, standard
+from uvhttp_bench.commands import baseline as verb
 from uvhttp_bench.exits import BenchError, MissingError
 from uvhttp_bench.model import collection, database
 from uvhttp_bench.model.record import Check, Environment, Record
@@ -176,11 +177,30 @@ def test_another_environment_is_a_refusal_that_says_what_differs(place: Path, ca
 def test_the_newest_baseline_of_this_environment_is_selected(tmp_path: Path) -> None:
     here = Environment("Linux", "CPU", 2, "8GB", "GCC", "12", hash="here")
     with pytest.raises(MissingError, match="no baseline is kept"):
-        regression.baseline_of(tmp_path, here)
+        regression.baseline_of(tmp_path, lambda there: here)
     for day, where in (("01", "here"), ("02", "here"), ("03", "there")):
         records = [replace(r, environment=replace(r.environment, hash=where)) for r in runs("s", 1)]
         collection.write(tmp_path / f"2026-01-{day}" / "baseline.json", "baseline", records)
-    assert regression.baseline_of(tmp_path, here).parent.name == "2026-01-02"
+    assert regression.baseline_of(tmp_path, lambda there: here).parent.name == "2026-01-02"
+
+
+def test_a_baseline_of_other_cpus_is_measured_again_on_those(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = environment.capture("GNU", "12", (0,), (1,))
+    swapped = replace(here, server_cpus=(1,), generator_cpus=(0,))
+    swapped = replace(swapped, hash=environment.digest(swapped))
+    collection.write(
+        place / "data" / "2026-01-03" / "baseline.json",
+        "baseline",
+        [replace(r, environment=swapped) for r in runs("cpus", 5)],
+    )
+    again = [replace(r, environment=swapped) for r in runs("again", 5)]
+    monkeypatch.setattr(verb, "_environment", lambda: here)
+    monkeypatch.setattr(verb, "_measured", lambda args, baseline: again if baseline[0].session == "cpus" else [])
+    where = ["--data", str(place / "data"), "--database", str(place / "db")]
+    assert cli.dispatch(["baseline", "check", "--run", *where]) == 0
+    moved = replace(swapped, kernel="Linux 7")
+    monkeypatch.setattr(verb, "_environment", lambda: replace(moved, hash=environment.digest(moved)))
+    assert cli.dispatch(["baseline", "check", "--run", *where]) == 77
 
 
 def test_a_void_run_the_baseline_itself_and_another_configuration_are_refused(

@@ -144,6 +144,19 @@ def test_whole_command_skips_what_is_not_there_and_writes_its_files(
     assert (tmp_path / "out" / "sweep-sleep200.svg").read_text().startswith("<svg")
 
 
+@pytest.mark.skipif(not shutil.which("wrk"), reason="wrk is not installed")
+def test_an_experiment_without_a_figure_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(repository, "EXPERIMENTS", tmp_path / "kept")
+    monkeypatch.setattr(tomcat, "HOME", tmp_path)
+    monkeypatch.setenv("FAKE", "404")
+    arguments = ["--seconds", "1", "--rounds", "1", "--warmup", "0", "--sweep", "", "--server", str(HERE / "fake_server.py")]
+    assert cli.dispatch(["experiment", "tomcat", *arguments]) == 1
+    assert "nothing was measured: " in capsys.readouterr().err
+    assert not (tmp_path / "kept").exists()
+
+
 @pytest.mark.parametrize("wrong", [["--seconds", "0"], ["--server-cpus", "0", "--client-cpus", "0"]])
 def test_wrong_options_are_usage_errors(wrong: list[str]) -> None:
     assert cli.dispatch(["experiment", "tomcat", *wrong]) == 2

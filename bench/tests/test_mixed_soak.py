@@ -1,7 +1,10 @@
 """A soak with everything at once: what it sees, and what it makes of it."""
 
+import itertools
+import json
 import random
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -9,7 +12,7 @@ from uvhttp_bench import cli, measure, mixed_soak
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.mixed_soak import Soak
 from uvhttp_bench.scenarios.catalog import Scenario
-from uvhttp_bench.targets.base import workspace
+from uvhttp_bench.targets.base import Running, workspace
 from uvhttp_bench.targets.uvhttp import Uvhttp
 
 
@@ -47,6 +50,34 @@ def test_the_interval_holds_no_change_in_95_of_100_runs_that_do_not_change() -> 
         seen = mixed_soak.trend([(float(i), rng.gauss(100, 10)) for i in range(60)])
         outside += not seen.low <= 0 <= seen.high
     assert 3 <= outside <= 30
+
+
+@pytest.mark.parametrize("count", [6, 8, 12, 61])
+def test_a_fall_is_judged_as_a_rise_is(count: int) -> None:
+    """At the ranks that Sen gives: as far from the one end as from the other, and outside of the interval of few points."""
+    rng = random.Random(count)
+    points = [(float(i), rng.gauss(100, 10)) for i in range(count)]
+    up, down = mixed_soak.trend(points), mixed_soak.trend([(at, -value) for at, value in points])
+    assert (up.low, up.change, up.high) == pytest.approx((-down.high, -down.change, -down.low))
+
+
+def test_of_all_orders_of_six_values_no_more_than_25_in_1000_rise_for_certain() -> None:
+    orders = list(itertools.permutations(range(6)))
+    rising = 0
+    for order in orders:
+        settling = [(0.0, 0.0), (1.0, 0.0)]
+        seen = mixed_soak.trend([*settling, *((2.0 + at, float(value)) for at, value in enumerate(order))])
+        rising += seen.low > 0
+    assert 0 < rising <= 0.025 * len(orders)
+
+
+def test_whatever_goes_wrong_in_a_part_is_a_fault(capsys: pytest.CaptureFixture[str]) -> None:
+    """A part that ends early and silently would leave a soak of the others that passes."""
+    soak = mixed_soak.Mixed(cast(Running, None), (), 1, 1)
+    soak._guarded(lambda: None)
+    assert not soak.soak.faults and not soak.stop.is_set()
+    soak._guarded(lambda: json.loads('{"results": '))
+    assert "JSONDecodeError" in soak.soak.faults[0] and soak.stop.is_set()
 
 
 def test_a_trend_of_nothing_says_so() -> None:

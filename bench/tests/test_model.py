@@ -1,13 +1,14 @@
 """Owns: tests of records, histograms and files."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from uvhttp_bench import repository
 from uvhttp_bench.exits import BenchError
-from uvhttp_bench.model import codec, record, schema
+from uvhttp_bench.model import chain, codec, record, schema
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import Check, Configuration, Environment, Record, Resources, Results, ScenarioRun
 
@@ -58,6 +59,16 @@ def test_a_record_written_is_the_record_read(tmp_path: Path) -> None:
     assert record.read(path) == some_record(Check("errors", True, "none"))
     assert [p.name for p in path.parent.iterdir()] == ["low_1.json"]
     assert '"values_us": [5,7]' in path.read_text()
+
+
+def test_text_that_looks_like_a_list_of_numbers_is_kept_as_it_is(tmp_path: Path) -> None:
+    """Else the record in the database is not the one that was hashed, and every later publish of the revision is refused."""
+    path = tmp_path / "a.json"
+    text = 'command: ./mine --cpus "[0, 1]" [ 2, 3 ] \\[4, 5] {port}'
+    kept = chain.linked(replace(some_record(Check("errors", True, "[1, 2]")), notes=(text, "[1,\n 2]")), "")
+    record.write(path, kept)
+    assert record.read(path) == kept
+    assert not chain.changed(json.loads(path.read_text()))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ what is refused and why, and the verdict in words."""
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from uvhttp_bench.processes import MARK, Processes
 from uvhttp_bench.scenarios.catalog import choose
 from uvhttp_bench.stats import verdict
 from uvhttp_bench.stats.verdict import CPU, LATENCY, THROUGHPUT, Metric, Round
-from uvhttp_bench.targets.base import Ports, Running, serve, workspace
+from uvhttp_bench.targets.base import Ports, Running, ask, serve, workspace
 from uvhttp_bench.targets.command import Command, name_of, without_machine_paths
 
 SERVER = Path(__file__).with_name("own_server.py")
@@ -149,6 +150,17 @@ def test_a_child_that_has_left_the_session_ends_with_its_server() -> None:
     with served("leaves"):
         assert len(marked()) >= 2
     assert marked() == []
+
+
+@pytest.mark.parametrize("mode", ["plain", "blanks", "closes"])
+def test_a_response_is_as_long_as_it_came(mode: str) -> None:
+    """The kernel's bytes are compared with it."""
+    with served(mode) as running:
+        with socket.create_connection(("127.0.0.1", running.ports.http)) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            client.shutdown(socket.SHUT_WR)
+            came = b"".join(iter(lambda: client.recv(4096), b""))
+        assert ask("http", running.ports.http, "/").bytes_total == len(came) > len(b"Hello, World!")
 
 
 # --- the command ---
@@ -277,6 +289,8 @@ def test_an_error_page_is_not_compared_unless_it_is_asked_for(tmp_path: Path, ca
         (two("./a {port}", "./b"), "there is no {port} in it"),
         ([*two("a {port}", "b {port}"), "."], "takes the place of revisions"),
         ([*two("a {port}", "b {port}"), "--engine", "uring"], "of performance_test"),
+        ([*two("a {port}", "b {port}"), "--tool", "h2load"], "is measured by uvhttp-load"),
+        ([*two("a {port}", "b {port}"), "--tool", "wrk"], "is measured by uvhttp-load"),
         ([*two("a {port}", "b {port}"), "--url", "http://x/"], "expected a path"),
         ([*two("a {port}", "b {port}"), "--header", "x"], "expected 'Name: value'"),
         ([*two("a {port}", "b {port}"), "--connections", "0"], "allowed is 1.."),

@@ -201,6 +201,25 @@ def test_a_rate_that_the_generator_has_set_is_no_capacity() -> None:
     assert [s.rate_percent for s in fields_of([bounded, valid, half])] == [0.0, 50.0]
 
 
+def test_rounds_after_the_rates_do_not_change_which_rates_they_were() -> None:
+    """The rates are measured after the sixth round. The rounds that follow move the median of the capacity."""
+    early = [record(name, 1, number) for name in ("uvhttp-uring", "nginx") for number in range(1, 7)]
+    rates = [open_loop.at_rate(record(name, 1, rate=500), 500.0) for name in ("uvhttp-uring", "nginx")]
+    late = [record("nginx", 1, number, rate=1200) for number in range(7, 21)]
+    assert [f.rate_percent for f in fields_of([*early, *rates, *late])] == [0.0, 50.0]
+
+
+def test_no_round_is_added_for_ratios_to_a_server_that_has_failed(tmp_path: Path) -> None:
+    options = versus.Options(20, 1, measure.Cpus((0,), (1,)), 1.0, "session", tmp_path)
+    ours, nginx = Uvhttp("uring", name="uvhttp-uring"), peers.known()["nginx"]
+    with database.opened(tmp_path / "db.sqlite") as store:
+        one = versus.Versus(options, lambda scenario: AtRate(1), store, lambda text: None)
+        one.kept = [record(name, 1 + number / 10, number) for name in ("uvhttp-uring", "nginx") for number in (1, 2)]
+        assert one._imprecise(scenario("medium"), [ours, nginx]) == [ours, nginx]
+        one._failed.add(("medium", "uvhttp-uring"))
+        assert one._imprecise(scenario("medium"), [ours, nginx]) == []
+
+
 def test_no_rate_is_asked_of_a_server_whose_capacity_is_not_known(tmp_path: Path, made: Workspace) -> None:
     said: list[str] = []
     cpus = measure.Cpus((0,), (1,))

@@ -168,6 +168,17 @@ def test_noise_raises_the_threshold_and_a_restless_machine_is_inconclusive() -> 
     assert decided.verdict == verdict.INCONCLUSIVE
 
 
+def test_a_threshold_or_a_noise_of_more_than_all_is_kept() -> None:
+    """bisect asks whether a commit makes more than half of the change: of ten times as much that is a threshold of 216 %."""
+    middle = math.expm1(math.log(10) / 2)
+    assert verdict.judge("low", CPU, machine(5, 2.5, noise=0.003, drift=0.01), middle).verdict == verdict.EQUIVALENT
+    assert verdict.judge("low", CPU, machine(5, 4.0, noise=0.003, drift=0.01), middle).verdict == verdict.REGRESSED
+    noisy = [Round(1, 3, 1 - i / 100, 0.2) for i in range(10)]
+    decided = verdict.judge("low", CPU, noisy)
+    assert decided.ratio_low > 2 and decided.noise > 2 and decided.verdict == verdict.INCONCLUSIVE
+    assert verdict.judge("low", THROUGHPUT, noisy).verdict == verdict.INCONCLUSIVE
+
+
 def test_too_few_rounds_never_say_regressed() -> None:
     decided = verdict.judge("low", CPU, machine(1, 2.0, rounds=verdict.ROUNDS_MIN - 1))
     assert decided.verdict == verdict.INCONCLUSIVE

@@ -1,6 +1,8 @@
 """Owns: tests of compare's rounds, baseline and check, without a server."""
 
+import os
 import shutil
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -175,6 +177,31 @@ def test_a_gate_that_cannot_count_is_skipped_and_one_that_crashed_has_failed() -
     failed = check.parse("syscalls", 1, "Traceback (most recent call last):\nValueError: x\n")
     assert failed[0].state == "failed" and check.exit_code(failed) == 1
     assert check.exit_code(check.parse("x", 1, "")) == 1
+
+
+@pytest.mark.parametrize("how", ["time", "interrupt"])
+def test_nothing_that_a_gate_has_started_outlives_it(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, note = tmp_path / "gate.py", tmp_path / "pid"
+    gate.write_text(
+        "import pathlib, subprocess, sys, time\n"
+        "one = subprocess.Popen(['sleep', '1000'], start_new_session=True)\n"
+        f"pathlib.Path({str(note)!r}).write_text(str(one.pid))\n"
+        "time.sleep(1000)\n"
+    )
+    monkeypatch.setattr(check, "SECONDS", 2 if how == "time" else 60)
+    if how == "interrupt":
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 2)
+        with pytest.raises(KeyboardInterrupt):
+            check._one(gate, tmp_path)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    else:
+        assert [count.state for count in check._one(gate, tmp_path)] == ["failed"]
+    left = int(note.read_text())
+    line = Path(f"/proc/{left}/cmdline")  # empty of one that has ended and that nobody has waited for
+    if line.exists() and line.read_bytes():
+        os.kill(left, signal.SIGKILL)
+        pytest.fail("it was left behind")
 
 
 # --- which tool ---

@@ -191,8 +191,9 @@ class Mixed:
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
             work()
-        except (BenchError, OSError, subprocess.TimeoutExpired) as error:
-            self.soak.faults.append(f"after {self.at():.0f} s: {error}")
+        except Exception as error:  # whatever it is, this part has ended
+            what = str(error) if isinstance(error, BenchError) else f"{type(error).__name__}: {error}"
+            self.soak.faults.append(f"after {self.at():.0f} s: {what}")
             self.stop.set()
 
     def _load(self, part: Part) -> None:
@@ -280,8 +281,8 @@ def trend(points: Sequence[tuple[float, float]]) -> Trend:
         raise BenchError("there are too few samples to see a trend: let it run longer")
     n, span = len(kept), kept[-1][0] - kept[0][0]
     rank = Z * (n * (n - 1) * (2 * n + 5) / 18) ** 0.5
-    low = slopes[max(0, int((len(slopes) - rank) / 2))]
-    high = slopes[min(len(slopes) - 1, int((len(slopes) + rank) / 2 + 1))]
+    end = max(0, int((len(slopes) - rank) / 2) - 1)  # from both ends
+    low, high = slopes[end], slopes[-1 - end]
     start = statistics.median(y for _, y in kept[: max(1, n // 10)])
     return Trend(start, statistics.median(slopes) * span, low * span, high * span)
 

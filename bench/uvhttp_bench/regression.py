@@ -3,7 +3,7 @@ say. The sessions are of different days, which no interval covers: a regression 
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -25,17 +25,18 @@ REPEATS_MIN = 3  # of each session; the fewest that the standard knows
 MORE_REPEATS = "repeat it more often (`baseline check --run` makes 10)"
 
 
-def baseline_of(directory: Path, environment: Environment) -> Path:
-    """The newest baseline that was measured in this environment."""
+def baseline_of(directory: Path, here: Callable[[Environment], Environment]) -> Path:
+    """The newest baseline that was measured in this environment. `here` is asked for what is to be compared with each."""
     kept = sorted(directory.glob("*/baseline.json"), reverse=True)
     if not kept:
         raise MissingError(f"{directory}: no baseline is kept: uvhttp-bench run, then uvhttp-bench baseline set")
     others: list[Environment] = []
     for path in kept:
         found = collection.read(path)[0].environment
-        if found.hash == environment.hash:
+        if found.hash == here(found).hash:
             return path
         others.append(found)
+    environment = here(others[0])
     raise MissingError(
         f"{directory}: no baseline of this environment ({environment.hash}); the newest, {kept[0].parent.name}, has "
         f"{difference(others[0], environment)}: measure one here, and keep it with uvhttp-bench baseline set"

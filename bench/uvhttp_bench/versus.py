@@ -108,8 +108,10 @@ class Versus:
         return over
 
     def _imprecise(self, scenario: Scenario, able: Sequence[Target]) -> list[Target]:
-        """The first server and those whose ratio to it needs more rounds; empty when none does."""
-        first = self._of(scenario, able[0]) if able else []
+        """The first server and those whose ratio to it needs more rounds; empty when none does, or it has failed."""
+        if not able or (scenario.name, able[0].name) in self._failed:
+            return []
+        first = self._of(scenario, able[0])
         wanted = [
             target
             for target in able[1:]
@@ -234,12 +236,13 @@ def capacity(closed: Sequence[Record]) -> float | None:
 
 def percent_of_capacity(record: Record, session: Sequence[Record]) -> float | None:
     """Which of the rates an open loop was made at, found again from the capacity in the same session; 0: a closed loop. None:
-    the session has found no capacity."""
+    the session has found no capacity. The rates are made after the first rounds, so later ones do not count."""
     run = record.test_scenario
     if run.loop == "closed":
         return 0.0
     same = [r for r in session if (r.test_scenario.name, r.test_scenario.target) == (run.name, run.target)]
-    most = capacity([r for r in same if r.test_scenario.loop == "closed"])
+    early = [r for r in same if r.test_scenario.loop == "closed" and r.test_scenario.repeat <= ratios.ROUNDS_MIN]
+    most = capacity(early)
     return None if most is None else float(round(100 * run.rate_per_second / most))
 
 

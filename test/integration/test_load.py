@@ -199,6 +199,16 @@ def test_slow_clients_send_and_take_so_many_bytes_a_second(target, tmp_path):
     assert run.elapsed_s > 0.2
 
 
+def test_the_rate_of_a_slow_client_is_the_one_asked_for_and_no_multiple_of_100(target):
+    """190 bytes a second, where whole bytes each 10 ms would be 100."""
+    run = load("-n", 1, "-c", 1, "-t", 1, "--send-rate", 190, "-H", f"X-Long: {'x' * 250}", target.url("/"))
+    assert 250 / 190 < run.elapsed_s < 1.6 * 330 / 190
+    run = load("-n", 2, "-c", 1, "-t", 1, "--receive-rate", 190, target.url("/"))
+    assert run.bytes / 190 * 0.9 < run.elapsed_s < 1.6 * run.bytes / 190
+    run = load("-n", 1, "-c", 1, "-t", 1, "--send-rate", 60, target.url("/"))
+    assert 45 / 60 < run.elapsed_s < 1.6 * 50 / 60
+
+
 def test_a_unix_socket_is_a_target(serve, tmp_path):
     path = str(tmp_path / "socket")
     serve(listen=[f"unix:{path}"], address=path)

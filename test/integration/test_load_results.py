@@ -43,6 +43,23 @@ def test_an_objective_of_errors_says_how_many_are_fine(stub):
     load("-n", 50, "-c", 1, "-t", 1, "--slo", "max<60s", one(), code=1)  # it does not say
 
 
+@pytest.mark.threads
+def test_requests_that_were_lost_are_errors_that_an_objective_may_permit(stub):
+    """As many as were asked for have come to their end, though not each has a response."""
+    def one():
+        return stub(lambda path, number: None if number % 10 == 3 else OK).url
+
+    run = load("-n", 50, "-c", 1, "-t", 1, "--slo", "errors<11%", one())
+    assert (run.answers, run.errors["read"]) == (45, 5)
+    load("-n", 50, "-c", 1, "-t", 1, "--slo", "errors<10%", one(), code=3)
+    late = stub(lambda path, number: [60] if number == 3 else OK).url
+    run = load("-n", 50, "-R", 500, "-c", 4, "-t", 1, "--timeout", "300ms", "--slo", "errors<10%", late)
+    assert run.errors["total"] == 1 and run.errors["timeout"] == 1
+    slow = stub(lambda path, number: [0.05, OK]).url
+    run = load("-n", 50, "-c", 1, "-t", 1, "-d", "300ms", "--slo", "errors<10%", slow, code=1)
+    assert "responses in the time given" in run.err
+
+
 def test_timeouts_do_not_meet_an_objective(stub):
     one = stub(lambda path, number: [60] if number == 0 else OK)
     load("-n", 20, "-c", 1, "-t", 1, "--timeout", "100ms", "--slo", "max<50ms,errors<50%", one.url, code=3)

@@ -74,20 +74,23 @@ static void on_closed(uvhttp__stream_t *stream) {
 
 /* --- sending --- */
 
-/* A piece of what a slow client sends, so large that it comes at least every TICK_MS, but not less than a byte. */
+/* Whole bytes of a tick at this rate; *rest, in thousandths, adds up to those of a later one. */
+static uint64_t bytes_of_tick(uint64_t rate, uint16_t *rest) {
+    uint64_t thousandths = rate * TICK_MS + *rest;
+    *rest = (uint16_t)(thousandths % 1000);
+    return thousandths / 1000;
+}
+
+/* A piece of what a slow client sends; it may be empty. */
 static void slow_send(load_conn_t *conn) {
     const load_thread_t *thread = conn->thread;
-    uint64_t rate = thread->options->send_rate, piece = rate * TICK_MS / 1000, pause_ms = TICK_MS;
-    if (piece == 0) {
-        piece = 1;
-        pause_ms = 1000 / rate;
-    }
+    uint64_t piece = bytes_of_tick(thread->options->send_rate, &conn->send_rest);
     if (piece > conn->slow_left) piece = conn->slow_left;
-    (void)uvhttp__stream_send_iteration(&conn->stream, conn->slow_out, (size_t)piece);
+    if (piece > 0) (void)uvhttp__stream_send_iteration(&conn->stream, conn->slow_out, (size_t)piece);
     conn->slow_out += piece;
     conn->slow_left -= piece;
-    if (conn->in_flight > 0) set_timer(conn, thread->options->timeout_ns);
-    if (conn->slow_left > 0) uvhttp__timer_set(&thread->loop->wheel, &conn->tick, thread->loop->now_ms + pause_ms);
+    if (piece > 0 && conn->in_flight > 0) set_timer(conn, thread->options->timeout_ns);
+    if (conn->slow_left > 0) uvhttp__timer_set(&thread->loop->wheel, &conn->tick, thread->loop->now_ms + TICK_MS);
 }
 
 void load_conn_send_bytes(load_conn_t *conn, const char *data, size_t size) {
@@ -285,9 +288,8 @@ static void received(load_conn_t *conn, const char *data, size_t size) {
 
 static void plan_allowance(load_conn_t *conn) {
     load_thread_t *thread = conn->thread;
-    uint64_t rate = thread->options->receive_rate, pause_ms = rate * TICK_MS < 1000 ? 1000 / rate : TICK_MS;
     if (!uvhttp__timer_active(&conn->tick))
-        uvhttp__timer_set(&thread->loop->wheel, &conn->tick, thread->loop->now_ms + pause_ms);
+        uvhttp__timer_set(&thread->loop->wheel, &conn->tick, thread->loop->now_ms + TICK_MS);
 }
 
 static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
@@ -374,7 +376,7 @@ void load_conn_open(load_conn_t *conn) {
     conn->numbers_before += conn->next_number;
     conn->next_number = conn->sent = conn->responded = 0;
     conn->pause = conn->reading = false;
-    conn->allowance = 0;
+    conn->allowance = conn->send_rest = conn->receive_rest = 0;
     if (thread->options->receive_rate > 0) conn->allowance = 1;
     conn->connect_ns = uvhttp__clock_ns();
     uvhttp__http1_response_init(&conn->response, LOAD_HEAD_SIZE_MAX, &thread->cache);
@@ -438,9 +440,11 @@ static void on_tick(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) 
         if (conn->slow_left == 0 && conn->in_flight == 0) load_conn_begin(conn);
     }
     if (conn->thread->options->receive_rate > 0) {
-        uint64_t piece = conn->thread->options->receive_rate * TICK_MS / 1000;
-        conn->allowance = piece ? piece : 1;
-        uvhttp__stream_resume(&conn->stream);
+        conn->allowance = bytes_of_tick(conn->thread->options->receive_rate, &conn->receive_rest);
+        if (conn->allowance > 0)
+            uvhttp__stream_resume(&conn->stream);
+        else
+            plan_allowance(conn);
     }
 }
 

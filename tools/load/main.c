@@ -135,7 +135,7 @@ static int judge(const load_result_t *result) {
                 (unsigned long long)errors);
         return LOAD_ERROR;
     }
-    if (stats->responses == 0 || stats->responses < options->requests) {
+    if (stats->responses == 0 || result->missing > 0) {
         fprintf(stderr, "uvhttp-load: %llu responses in the time given: a longer one (-d)?\n",
                 (unsigned long long)stats->responses);
         return LOAD_ERROR;

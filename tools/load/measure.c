@@ -15,6 +15,13 @@ static double busiest_thread(const load_run_t *run) {
     return most;
 }
 
+static uint64_t count_missing(const load_run_t *run) {
+    uint64_t missing = 0;
+    for (uint32_t i = 0; i < run->thread_count && run->options->requests > 0; i++)
+        missing += run->threads[i].to_respond;
+    return missing;
+}
+
 int load_measure(load_measurement_t *measurement, load_plan_t *plan, FILE *hdr_log, FILE *err) {
     load_run_t run;
     const load_options_t *options = plan->options;
@@ -35,6 +42,7 @@ int load_measure(load_measurement_t *measurement, load_plan_t *plan, FILE *hdr_l
         measurement->engine = uvhttp__loop_engine_name(run.threads[0].loop);
         measurement->busiest = busiest_thread(&run);
         measurement->interrupted = run.interrupted;
+        measurement->missing = count_missing(&run);
     }
     load_run_deinit(&run);
     if (code == 0 && measurement->sampler.hdr_failed) {
@@ -58,6 +66,7 @@ load_result_t load_measurement_result(const load_measurement_t *measurement, con
         .engine = measurement->engine,
         .busiest = measurement->busiest,
         .interrupted = measurement->interrupted,
+        .missing = measurement->missing,
         .samples = measurement->sampler.items,
         .sample_count = measurement->sampler.count,
     };

@@ -14,6 +14,7 @@ typedef struct load_measurement {
     const char *engine;
     double busiest; /* CPU of the busiest thread in the window, as a share of its time */
     bool interrupted;
+    uint64_t missing; /* of --requests: those that have neither a response nor an error */
 } load_measurement_t;
 
 /* Measures plan->options. `hdr_log` gets an interval for each second, or is NULL. Returns 0, or LOAD_ERROR after a line

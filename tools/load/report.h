@@ -17,6 +17,7 @@ typedef struct load_result {
     const load_warmup_t *warmup; /* NULL: its time was given */
     double busiest;              /* CPU of the busiest thread in the window, as a share of its time */
     bool interrupted;
+    uint64_t missing; /* of --requests: those that have neither a response nor an error */
     const load_sample_t *samples;
     uint32_t sample_count;
     const load_capacity_t *capacity; /* NULL: it was not searched for */

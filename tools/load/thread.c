@@ -135,9 +135,9 @@ void load_thread_connected(load_thread_t *thread, bool well) {
 /* Open loop, draining: what was never sent, because no connection was free, or has no response, has failed. */
 static void give_up(load_thread_t *thread) {
     uint64_t missing = stop(thread);
-    if (missing > 0)
-        load_stats_error(&thread->stats, LOAD_ERROR_timeout, missing,
-                         "never responded to: the rate is more than there is");
+    if (missing == 0) return;
+    load_stats_error(&thread->stats, LOAD_ERROR_timeout, missing, "never responded to: the rate is more than there is");
+    load_thread_responded(thread, missing);
 }
 
 static void drain_if_done(load_thread_t *thread) {

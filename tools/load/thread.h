@@ -72,7 +72,8 @@ struct load_conn {
     uint32_t number;      /* makes its messages different from the others' */
     const char *slow_out; /* slow client: what has yet to be sent */
     size_t slow_left;
-    uint64_t allowance; /* slow client: bytes that it may take until the next tick */
+    uint64_t allowance;               /* slow client: bytes that it may take until the next tick */
+    uint16_t send_rest, receive_rest; /* slow client: of a byte, in thousandths */
 };
 
 typedef enum load_phase {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from uvhttp_bench import attribution, measure, network
 from uvhttp_bench.attribution import ROUNDS_MIN, Cost, Options
-from uvhttp_bench.exits import FINE, UNSTABLE, MissingError, UsageError
+from uvhttp_bench.exits import ERROR, FINE, UNSTABLE, MissingError, UsageError
 from uvhttp_bench.loads.base import allow_many_files
 from uvhttp_bench.model import database
 from uvhttp_bench.model.codec import write_text
@@ -52,7 +52,10 @@ def run(args: argparse.Namespace) -> int:
     found = show(args.format, kept)
     if args.picture and found:
         write_text(args.picture, layers_picture.svg(found))
-    steady = all(record.status == VALID for records in kept.values() for record in records)
+    records = [record for of_layer in kept.values() for record in of_layer]
+    if not all(record.holds("cpu") for record in records):
+        return ERROR
+    steady = all(record.status == VALID for record in records)
     return FINE if steady and len(found) == len(kept) else UNSTABLE
 
 

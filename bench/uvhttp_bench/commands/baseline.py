@@ -3,6 +3,7 @@ judge a run against what is kept."""
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from uvhttp_bench import audit, environment, gates, measure, network, regression, repository, session, standard
@@ -158,6 +159,12 @@ def _environment() -> Environment:
     return environment.capture(*gates.compiler_of(Uvhttp().build_info()), cpus.server, cpus.generator)
 
 
+def _on_cpus_of(there: Environment, here: Environment) -> Environment:
+    """This machine as --run measures it: on the CPUs of the baseline."""
+    moved = replace(here, server_cpus=there.server_cpus, generator_cpus=there.generator_cpus)
+    return replace(moved, hash=environment.digest(moved))
+
+
 def _chosen(records: Sequence[Record], names: Sequence[str]) -> list[Record]:
     wanted = {scenario.name for scenario in catalog.choose(names)} if names else None
     found = [r for r in records if wanted is None or r.test_scenario.name in wanted]
@@ -168,11 +175,16 @@ def _chosen(records: Sequence[Record], names: Sequence[str]) -> list[Record]:
 
 def _check(args: argparse.Namespace) -> int:
     records = [] if args.run else _chosen(_session_records(args), args.scenario)
-    here = _environment() if args.run else records[0].environment
+    measured = _environment() if args.run else records[0].environment
+
+    def here(there: Environment) -> Environment:
+        return _on_cpus_of(there, measured) if args.run else measured
+
     path = args.file or regression.baseline_of(args.data, here)
     baseline = collection.read(path)
-    if baseline[0].environment.hash != here.hash:
-        raise MissingError(f"{path}: of another environment: {regression.difference(baseline[0].environment, here)}")
+    there = baseline[0].environment
+    if there.hash != here(there).hash:
+        raise MissingError(f"{path}: of another environment: {regression.difference(there, here(there))}")
     records = records or _measured(args, baseline)
     if {r.session for r in records} & {r.session for r in baseline}:
         raise UsageError(f"{path}: is this run: uvhttp-bench run first, or baseline check --run")

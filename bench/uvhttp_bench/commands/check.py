@@ -2,22 +2,27 @@
 looked at here."""
 
 import argparse
+import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from uvhttp_bench import repository
+from uvhttp_bench import processes, repository
 from uvhttp_bench.exits import ERROR, FINE, MISSING, REGRESSION, MissingError, UsageError
+from uvhttp_bench.interrupt import held
 from uvhttp_bench.output import tables
 from uvhttp_bench.output.progress import Steps
 
 HELP = "exact counts against their bounds: system calls, allocations, instructions, memory (for CI)"
 GATES = repository.ROOT / "test" / "gates"
 SECONDS = 600
+END_SECONDS = 5  # for a gate to put away what it has made
 LINE = re.compile(r"^(ok|BROKEN)\s+(.*): (\S+) \(at most (\S+)\)(?:\s+(.*))?$")
 
 
@@ -52,16 +57,34 @@ def parse(gate: str, code: int, text: str) -> list[Count]:
     return counts
 
 
+def _end(process: "subprocess.Popen[str]", mark: str) -> None:
+    """With all that it has started: servers too, which a gate that is killed cannot end."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(END_SECONDS)
+    processes.kill_marked(mark)
+    process.wait()
+
+
 def _one(gate: Path, build: Path) -> list[Count]:
-    environment = {**os.environ, "UVHTTP_BUILD_DIR": str(build), "PYTHONDONTWRITEBYTECODE": "1"}
+    mark = uuid.uuid4().hex
+    environment = {**os.environ, "UVHTTP_BUILD_DIR": str(build), "PYTHONDONTWRITEBYTECODE": "1", processes.MARK: mark}
+    process = None
     try:
-        done = subprocess.run(
-            [sys.executable, str(gate)], env=environment, cwd=repository.ROOT, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, timeout=SECONDS, check=False,
-        )  # fmt: skip
+        with held():
+            process = subprocess.Popen(
+                [sys.executable, str(gate)], env=environment, cwd=repository.ROOT, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, text=True, start_new_session=True,
+            )  # fmt: skip
+        text, _ = process.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:
         return [Count(gate.stem, "failed", f"did not end within {SECONDS} s")]
-    return parse(gate.stem, done.returncode, done.stdout)
+    finally:
+        if process:
+            with held():
+                _end(process, mark)
+    return parse(gate.stem, process.returncode, text)
 
 
 def exit_code(counts: Sequence[Count]) -> int:

@@ -10,6 +10,7 @@ from uvhttp_bench.commands.run import add_target_arguments, check_numbers
 from uvhttp_bench.exits import FINE, REGRESSION, UNSTABLE, UsageError
 from uvhttp_bench.first_response import Response
 from uvhttp_bench.loads.base import allow_many_files
+from uvhttp_bench.loads.uvhttp_load import UvhttpLoad
 from uvhttp_bench.measure import Plan, Skip, run_once
 from uvhttp_bench.model import codec, database
 from uvhttp_bench.model.record import Record
@@ -130,7 +131,7 @@ def check_arguments(args: argparse.Namespace) -> list[Scenario]:
         return scenarios
     if args.a is not None or args.scenario:
         raise UsageError("--cmd takes the place of revisions and --scenario: --url says what is asked for")
-    if args.engine != "auto" or args.io_threads != 1 or args.tool == "wrk":
+    if args.engine != "auto" or args.io_threads != 1 or args.tool not in ("auto", UvhttpLoad.name):
         raise UsageError("--engine and --io-threads are of performance_test, and --cmd is measured by uvhttp-load")
     own_servers.commands_of(args)
     return [own_servers.scenario_of(args)]

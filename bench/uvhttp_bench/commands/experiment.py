@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from uvhttp_bench import environment, gates, network, repository
-from uvhttp_bench.exits import FINE, INTERRUPTED, UNSTABLE, BenchError, MissingError, UsageError
+from uvhttp_bench.exits import ERROR, FINE, INTERRUPTED, UNSTABLE, BenchError, MissingError, UsageError
 from uvhttp_bench.loads import thesis
 from uvhttp_bench.loads.base import allow_many_files
 from uvhttp_bench.loads.wrk import Wrk
@@ -175,4 +175,8 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(experiment_table.markdown(experiment))
     if interrupted:
         return INTERRUPTED
+    if not experiment.measurements:
+        why = [*experiment.void, *experiment.skipped]
+        say(f"nothing was measured: {why[0] if why else 'no route was asked for'}")
+        return ERROR
     return UNSTABLE if experiment.void or experiment.restless else FINE

@@ -96,7 +96,15 @@ def write_text(path: Path, text: str) -> None:
         raise
 
 
+# A text comes first, so that what looks like a list in it stays as it is.
+_TEXT_OR_NUMBERS = re.compile(r'"(?:[^"\\]|\\.)*"|\[[\d\s,.]+\]')
+
+
+def _narrow(found: re.Match[str]) -> str:
+    return found[0] if found[0].startswith('"') else re.sub(r"\s+", "", found[0])
+
+
 def dump(value: Any) -> str:
     """Indented, but lists of numbers (histograms) on one line."""
     text = json.dumps(to_json(value), indent=1, ensure_ascii=False, allow_nan=False)
-    return re.sub(r"\[[\d\s,.]+\]", lambda numbers: re.sub(r"\s+", "", numbers[0]), text) + "\n"
+    return _TEXT_OR_NUMBERS.sub(_narrow, text) + "\n"

@@ -15,6 +15,7 @@ from uvhttp_bench.stats.paired import Interval, hodges_lehmann, holm, wilcoxon
 REGRESSED, IMPROVED, EQUIVALENT, INCONCLUSIVE = "regressed", "improved", "equivalent", "inconclusive"
 SIGNIFICANCE = 0.05
 ROUNDS_MIN = 6  # below, no outcome of Wilcoxon's test is significant
+LOSS_MAX = 0.99  # of a throughput, as a threshold
 PRECISION = 0.6  # of the threshold: so far the interval may reach from its middle for rounds to be enough
 
 
@@ -100,8 +101,8 @@ def worsening(metric: Metric, effect: Interval) -> Interval:
 
 
 def worse_by(metric: Metric, part: float) -> float:
-    """A threshold as a logarithm: throughput less 10 % is 0.9, latency and 10 % is 1.1."""
-    return -math.log(1 - part) if metric.higher_is_better else math.log(1 + part)
+    """A threshold as a logarithm: throughput less 10 % is 0.9, latency and 10 % is 1.1. No throughput loses more than all."""
+    return -math.log(1 - min(part, LOSS_MAX)) if metric.higher_is_better else math.log(1 + part)
 
 
 def judge(scenario: str, metric: Metric, rounds: Sequence[Round], threshold: float | None = None) -> Verdict:
@@ -137,13 +138,13 @@ def decide(metric: Metric, verdict: Verdict) -> Verdict:
     """The whole interval has to lie beyond the threshold, and the test has to agree."""
     ratio = Interval(math.log(verdict.ratio_low), math.log(verdict.ratio), math.log(verdict.ratio_high))
     worse = worsening(metric, ratio)
-    limit = worse_by(metric, min(verdict.threshold, 0.99))
+    limit = worse_by(metric, verdict.threshold)
     if verdict.differs and worse.low > limit:
-        failed = worse.low > worse_by(metric, max(metric.fail, min(verdict.noise, 0.99)))
+        failed = worse.low > worse_by(metric, max(metric.fail, verdict.noise))
         return replace(verdict, verdict=REGRESSED, grade="fail" if failed else "warn")
     if verdict.differs and worse.high < -limit:
         return replace(verdict, verdict=IMPROVED, grade="")
-    within = worse_by(metric, min(verdict.tolerance, 0.99))
+    within = worse_by(metric, verdict.tolerance)
     if verdict.rounds >= ROUNDS_MIN and -within < worse.low and worse.high < within:
         return replace(verdict, verdict=EQUIVALENT, grade="")
     return replace(verdict, verdict=INCONCLUSIVE, grade="")

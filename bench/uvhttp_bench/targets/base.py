@@ -11,9 +11,9 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 from uvhttp_bench import processes
 from uvhttp_bench.exits import BenchError
@@ -116,6 +116,34 @@ class Response:
     bytes_total: int | None  # of head and body, as they came; None: not known, in chunks and over HTTP/2
 
 
+class _Lines:
+    """A file whose lines are counted."""
+
+    def __init__(self, file: Any) -> None:
+        self._file, self.bytes_read = file, 0
+
+    def readline(self, limit: int = -1) -> bytes:
+        line: bytes = self._file.readline(limit)
+        self.bytes_read += len(line)
+        return line
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+class _Measured(HTTPResponse):
+    """Knows how long its head was as it came: its fields do not show the blanks around their values."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.fp: Any = _Lines(self.fp)
+        self.head_bytes = 0
+
+    def begin(self) -> None:
+        super().begin()
+        self.head_bytes = self.fp.bytes_read
+
+
 def send_request(
     connection: HTTPConnection, path: str, method: str, body: bytes, headers: Sequence[tuple[str, str]]
 ) -> None:
@@ -139,15 +167,15 @@ def ask(
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         connection = HTTPSConnection(HOST, port, timeout=30, context=context)
+    connection.response_class = _Measured
     try:
         send_request(connection, path, method, body, headers)
         response = connection.getresponse()
         content = response.read()
     finally:
         connection.close()
-    head = len(f"HTTP/1.1 {response.status} {response.reason}\r\n\r\n".encode())
-    head += sum(len(f"{name}: {value}\r\n".encode()) for name, value in response.getheaders())
-    return Response(response.status, content, None if response.chunked else head + len(content))
+    assert isinstance(response, _Measured)
+    return Response(response.status, content, None if response.chunked else response.head_bytes + len(content))
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 /* Owns: the tests of the comparison: its intervals, and the JSON that it reads. */
 #include <cmocka.h>
+#include <math.h>
 #include <string.h>
 
 #include "load/compare.h"
@@ -61,6 +62,20 @@ static void test_few_samples_have_no_interval(void **state) {
 }
 
 /* Half of the seconds without a response are half of the rate, however steady the other half is. */
+static void test_the_interval_of_a_handful_of_samples_is_that_of_student(void **state) {
+    (void)state;
+    static const double reach = 0.10266; /* 9.504 times the error: the 97.5 % quantile of 1.14 degrees of freedom */
+    double a[LOAD_COMPARED_SAMPLES_MIN], b[LOAD_COMPARED_SAMPLES_MIN];
+    for (unsigned i = 0; i < LOAD_COMPARED_SAMPLES_MIN; i++) {
+        a[i] = 1;
+        b[i] = exp(0.01 * i); /* a trend counts as 2.14 samples that do not follow each other */
+    }
+    load_ratio_t ratio = load_ratio_of(LOAD_SAMPLES_TIMES, a, LOAD_COMPARED_SAMPLES_MIN, b, LOAD_COMPARED_SAMPLES_MIN);
+    assert_float_equal(ratio.ratio, exp(0.02), 1e-9);
+    assert_float_equal(log(ratio.high / ratio.ratio), reach, 0.01 * reach);
+    assert_float_equal(log(ratio.ratio / ratio.low), reach, 0.01 * reach);
+}
+
 static void test_seconds_without_a_response_lower_the_rate(void **state) {
     (void)state;
     double a[COUNT], b[COUNT], none[COUNT] = {0};
@@ -114,6 +129,7 @@ static void test_malformed_json_is_refused(void **state) {
 int main(void) {
     return RUN_TESTS(test_equal_series_tie_and_different_ones_do_not,
                      test_samples_that_follow_each_other_count_for_less, test_few_samples_have_no_interval,
+                     test_the_interval_of_a_handful_of_samples_is_that_of_student,
                      test_seconds_without_a_response_lower_the_rate, test_values_are_found_by_their_path,
                      test_malformed_json_is_refused);
 }
