@@ -246,6 +246,23 @@ def test_systemds_sockets_pass_on(serve, successors, tmp_path):
         assert service.process_of(listener.getsockname()) == new
 
 
+@pytest.mark.parametrize("kind", ["fd", "systemd"])
+def test_an_admin_listener_on_an_inherited_socket_passes_too(serve, successors, tmp_path, kind):
+    """Who reaches it is what its address says, in both processes: other hosts are refused on a loopback address."""
+    with socket.create_server((HOST, 0)) as listener:
+        number = listener.fileno()
+        activate = "import os, sys\nos.dup2(int(sys.argv[1]), 3)\nos.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid()))\nos.execv(sys.argv[2], sys.argv[2:])\n"
+        options = {"prefix": [sys.executable, "-c", activate, str(number)]} if kind == "systemd" else {}
+        address = f"{HOST}:{listener.getsockname()[1]}"
+        service = Service(serve, successors, tmp_path, settings={"admin": "systemd" if kind == "systemd" else f"fd:{number}"}, pass_fds=[number], **options)
+        for _ in range(3):
+            poll(lambda: admin_state(address) == {"ready": True, "state": "running"})
+            with contextlib.closing(http.client.HTTPConnection(address, timeout=20)) as connection:
+                connection.request("GET", "/ready", headers={"Host": "example.org"})
+                assert connection.getresponse().status == 421
+            service.upgrade()
+
+
 def test_tls_connections_are_accepted_by_the_next_process(serve, successors, tmp_path):
     pki = Pki(tmp_path)
     pki.issue("a", "/CN=a.test", ["a.test"])
