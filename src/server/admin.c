@@ -170,7 +170,7 @@ int uvhttp__admin_listen(uvhttp_server_t *server, const uvhttp__admin_life_t *li
     int status = check(server, &reach);
     if (status != UVHTTP_OK) return status;
     uvhttp__admin_t *admin = uvhttp__calloc(1, sizeof *admin);
-    if (!admin) return UVHTTP_E_NOMEM;
+    if (!admin) return uvhttp__server_remember(server, UVHTTP_E_NOMEM, "admin: out of memory");
     pthread_mutex_init(&admin->lock, NULL);
     pthread_cond_init(&admin->changed, NULL);
     admin->server = server;
