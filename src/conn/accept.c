@@ -189,7 +189,7 @@ int uvhttp__tcp_server_listen(uvhttp__tcp_server_t *tcp_server, const char *addr
     if (status != UVHTTP_OK) return fail_to_read(tcp_server, address, status, &endpoint);
     if (endpoint.proxy_protocol && !tcp_server->proxies) return refuse_proxies(tcp_server, address);
     status = reserve_sets(tcp_server, sets);
-    if (status != UVHTTP_OK) return status;
+    if (status != UVHTTP_OK) return fail(tcp_server, address, status, NULL);
     endpoint.congestion_control = tcp_server->options.congestion_control;
     endpoint.private_path = tcp_server->options.private_paths;
     int *fds = &tcp_server->fds[tcp_server->endpoint_count * count];

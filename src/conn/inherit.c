@@ -86,6 +86,11 @@ uint32_t uvhttp__inherited_find(const uvhttp__tcp_server_t *tcp_server, const uv
     return (count + tcp_server->loop_count - 1) / tcp_server->loop_count;
 }
 
+int uvhttp__inherited_peek(const uvhttp__tcp_server_t *tcp_server, const uvhttp__endpoint_t *endpoint) {
+    uint32_t first;
+    return find(tcp_server, endpoint->text, &first) > 0 ? tcp_server->inherited.sockets[first].fd : -1;
+}
+
 /* Loops beyond the sockets share them. */
 static int share(int *fds, uint32_t count, uint32_t places) {
     for (uint32_t i = count; i < places; i++) {

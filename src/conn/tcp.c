@@ -451,7 +451,6 @@ int uvhttp__tcp_server_listen_filter(uvhttp_tcp_server_t *server, const char *ad
     if (!server || !address) return UVHTTP_E_INVALID;
     int status = uvhttp__tcp_server_listen(server->tcp_server, address, filter, port);
     if (status == UVHTTP_E_STATE) return refuse(server, status, "listen: not after the server has started to run");
-    if (status == UVHTTP_E_NOMEM) return refuse(server, status, "listen: out of memory");
     if (status == UVHTTP_OK && server->tcp_server->uv) uvhttp__tcp_server_enter_ready(server->tcp_server);
     return logged(server, status);
 }

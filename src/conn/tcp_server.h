@@ -289,6 +289,8 @@ uvhttp__loop_t *uvhttp__tcp_server_current_loop(void);
  * the address of the call before. Takes the descriptor. Returns 0, UVHTTP_E_NOMEM, or UVHTTP_E_ADDRESS (no listening
  * stream socket). */
 int uvhttp__inherited_add(uvhttp__inherited_t *inherited, const char *address, int fd, bool more);
+/* One of the sockets that a listen on endpoint->text would take, which stays here; -1: none. */
+int uvhttp__inherited_peek(const uvhttp__tcp_server_t *tcp_server, const uvhttp__endpoint_t *endpoint);
 /* Closes those that no listener uses, and frees. Idempotent. */
 void uvhttp__inherited_close(uvhttp__inherited_t *inherited);
 /* Calls each(text, fd, more, arg) with a duplicate of every listening socket, which becomes the callee's, while the

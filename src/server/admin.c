@@ -22,11 +22,25 @@ static reach_t reach_of_address(const uvhttp__address_t *address) {
     return uvhttp__address_is_loopback(address) ? REACH_LOOPBACK : REACH_OTHERS;
 }
 
-static reach_t reach_of(const uvhttp__endpoint_t *endpoint) {
+static reach_t reach_of_socket(int fd) {
     uvhttp__address_t address = {0};
     socklen_t size = sizeof address;
-    if (endpoint->fd < 0) return reach_of_address(&endpoint->address);
-    return getsockname(endpoint->fd, &address.any, &size) == 0 ? reach_of_address(&address) : REACH_OTHERS;
+    return getsockname(fd, &address.any, &size) == 0 ? reach_of_address(&address) : REACH_OTHERS;
+}
+
+/* A number or a name of a manager means nothing in the process that an upgrade starts, which has the socket, nor in a
+ * dry run, where nobody knows who will reach it. */
+static int find_reach(const uvhttp__tcp_server_t *tcp_server, const char *text, reach_t *reach) {
+    uvhttp__endpoint_t endpoint;
+    int status = uvhttp__endpoint_split(text, &endpoint);
+    int inherited = status == UVHTTP_OK ? uvhttp__inherited_peek(tcp_server, &endpoint) : -1;
+    *reach = REACH_OWNER;
+    if (inherited < 0) status = uvhttp__endpoint_parse(text, &endpoint);
+    if (inherited < 0 && tcp_server->dry_run && endpoint.is_passed_in) return UVHTTP_OK;
+    if (status != UVHTTP_OK) return status;
+    int fd = inherited < 0 ? endpoint.fd : inherited;
+    *reach = fd < 0 ? reach_of_address(&endpoint.address) : reach_of_socket(fd);
+    return UVHTTP_OK;
 }
 
 /* --- the configuration --- */
@@ -42,13 +56,11 @@ static const char *wrong_token(const char *token) {
 
 static int check(uvhttp_server_t *server, reach_t *reach) {
     const uvhttp_server_config_t *config = &server->service.config;
-    uvhttp__endpoint_t endpoint;
     const char *why = *config->admin_token ? wrong_token(config->admin_token) : NULL;
     if (why) return uvhttp__server_remember(server, UVHTTP_E_CONFIG, "admin_token %s", why);
-    if (uvhttp__endpoint_parse(config->admin, &endpoint) != UVHTTP_OK)
+    if (find_reach(server->tcp_server, config->admin, reach) != UVHTTP_OK)
         return uvhttp__server_remember(server, UVHTTP_E_ADDRESS,
                                        "admin is \"%.200s\": expected host:port or unix:/path", config->admin);
-    *reach = reach_of(&endpoint);
     if (*reach == REACH_OTHERS && *config->admin_token == '\0')
         return uvhttp__server_remember(
             server, UVHTTP_E_CONFIG,
@@ -158,7 +170,7 @@ int uvhttp__admin_listen(uvhttp_server_t *server, const uvhttp__admin_life_t *li
     int status = check(server, &reach);
     if (status != UVHTTP_OK) return status;
     uvhttp__admin_t *admin = uvhttp__calloc(1, sizeof *admin);
-    if (!admin) return UVHTTP_E_NOMEM;
+    if (!admin) return uvhttp__server_remember(server, UVHTTP_E_NOMEM, "admin: out of memory");
     pthread_mutex_init(&admin->lock, NULL);
     pthread_cond_init(&admin->changed, NULL);
     admin->server = server;

@@ -27,22 +27,20 @@ static const uvhttp__series_shard_t *shard_of(const uvhttp_server_t *server, uin
     return http ? http->metrics : NULL;
 }
 
-/* Series that exist now; more may come while they are read. */
+/* Series of a loop that exist now; more may come while they are read. */
+static bool collect_shard(const uvhttp__series_shard_t *shard, sources_t *sources) {
+    uint32_t used = atomic_load_explicit(&shard->count, memory_order_acquire);
+    source_t *items = uvhttp__realloc(sources->items, (sources->count + (size_t)used) * sizeof *items);
+    if (!items) return false;
+    sources->items = items;
+    for (uint32_t i = 0; i < used; i++)
+        items[sources->count++] = (source_t){.shard = shard, .index = i, .key = shard->series[i].key};
+    return true;
+}
+
 static bool collect(const uvhttp_server_t *server, sources_t *sources) {
-    uint32_t loops = server->tcp_server->loop_count;
-    size_t count_max = (size_t)loops * (server->service.config.metrics_series_max + (size_t)1);
-    size_t count = 0;
-    for (uint32_t i = 0; i < loops; i++)
-        if (shard_of(server, i)) count += atomic_load_explicit(&shard_of(server, i)->count, memory_order_acquire);
-    if (count > count_max) count = count_max;
-    sources->items = uvhttp__malloc((count + 1) * sizeof *sources->items);
-    if (!sources->items) return false;
-    for (uint32_t i = 0; i < loops; i++) {
-        const uvhttp__series_shard_t *shard = shard_of(server, i);
-        uint32_t used = shard ? atomic_load_explicit(&shard->count, memory_order_acquire) : 0;
-        for (uint32_t j = 0; j < used && sources->count < count; j++)
-            sources->items[sources->count++] = (source_t){.shard = shard, .index = j, .key = shard->series[j].key};
-    }
+    for (uint32_t i = 0; i < server->tcp_server->loop_count; i++)
+        if (shard_of(server, i) && !collect_shard(shard_of(server, i), sources)) return false;
     return true;
 }
 

@@ -515,6 +515,16 @@ def test_check_leaves_out_sockets_that_are_passed_in(configuration, monkeypatch,
     assert f'cannot listen on "{address}": invalid or unknown address: {reason}' in refused("serve", "--config", file)[0]
 
 
+@needs_yaml
+@pytest.mark.parametrize("address", ["systemd", "systemd:http", "fd:999"])
+def test_check_leaves_out_an_admin_socket_that_is_passed_in(configuration, monkeypatch, address):
+    monkeypatch.delenv("LISTEN_FDS", raising=False)
+    file = configuration(f"admin: '{address}'")
+    result = subprocess.run([PROGRAM, "check", file], capture_output=True, text=True, timeout=30)
+    assert (result.stdout, result.stderr, result.returncode) == (f"{file}: ok, 1 address, 1 site\n", "", 0)
+    assert f'admin is "{address}"' in refused("serve", "--config", file)[0]
+
+
 def test_help_and_version(site):
     for command in (["help"], ["--help"], ["-h"]):
         assert "serve [DIR]" in subprocess.run([PROGRAM, *command], capture_output=True, text=True, check=True).stdout

@@ -1,4 +1,5 @@
 """The upgrade of a running service to a new binary: SIGUSR2. `./dev upgrade` is the same at length."""
+import base64
 import contextlib
 import fcntl
 import http.client
@@ -246,6 +247,23 @@ def test_systemds_sockets_pass_on(serve, successors, tmp_path):
         assert service.process_of(listener.getsockname()) == new
 
 
+@pytest.mark.parametrize("kind", ["fd", "systemd"])
+def test_an_admin_listener_on_an_inherited_socket_passes_too(serve, successors, tmp_path, kind):
+    """Who reaches it is what its address says, in both processes: other hosts are refused on a loopback address."""
+    with socket.create_server((HOST, 0)) as listener:
+        number = listener.fileno()
+        activate = "import os, sys\nos.dup2(int(sys.argv[1]), 3)\nos.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid()))\nos.execv(sys.argv[2], sys.argv[2:])\n"
+        options = {"prefix": [sys.executable, "-c", activate, str(number)]} if kind == "systemd" else {}
+        address = f"{HOST}:{listener.getsockname()[1]}"
+        service = Service(serve, successors, tmp_path, settings={"admin": "systemd" if kind == "systemd" else f"fd:{number}"}, pass_fds=[number], **options)
+        for _ in range(3):
+            poll(lambda: admin_state(address) == {"ready": True, "state": "running"})
+            with contextlib.closing(http.client.HTTPConnection(address, timeout=20)) as connection:
+                connection.request("GET", "/ready", headers={"Host": "example.org"})
+                assert connection.getresponse().status == 421
+            service.upgrade()
+
+
 def test_tls_connections_are_accepted_by_the_next_process(serve, successors, tmp_path):
     pki = Pki(tmp_path)
     pki.issue("a", "/CN=a.test", ["a.test"])
@@ -333,6 +351,26 @@ def test_a_program_that_never_gets_ready_is_ended(serve, successors, tmp_path):
     assert_continues(service, "upgrade_timeout")
     child = re.search(r"process (\d+) did not start", service.server.stderr())[1]
     assert not pathlib.Path(f"/proc/{child}").exists(), "it is gone, and was reaped"
+
+
+@pytest.mark.skipif(not (EXAMPLES / "uvhttp").exists(), reason="built without static files or middleware")
+def test_uvhttp_passes_the_password_of_its_command_line_on(serve, successors, tmp_path):
+    """/proc has the arguments with which the next process starts, and both hide the password there."""
+    site, pid_file = tmp_path / "site", tmp_path / "pid"
+    site.mkdir()
+    (site / "index.html").write_text("home")
+    server = serve("uvhttp", site, "--pid-file", pid_file, "--basic-auth=alice:first", "--basic-auth", "carol:second")
+    pid = lambda: int(pid_file.read_text().split()[0])
+    for _ in range(2):
+        old = pid()
+        os.kill(old, signal.SIGUSR2)
+        poll(lambda: pid() != old, 60, message=server.stderr())
+        successors.add(pid())
+        assert server.wait() == 0
+        assert server.get("/").status == 401
+        assert server.get("/", headers=[("Authorization", "Basic " + base64.b64encode(b"carol:second").decode())]).body == b"home"
+        arguments = pathlib.Path(f"/proc/{pid()}/cmdline").read_text()
+        assert arguments.count("--basic-auth") == 2 and "first" not in arguments and "second" not in arguments
 
 
 def test_the_reason_of_the_new_process_is_in_the_old_ones_log_and_status(serve, successors, tmp_path):

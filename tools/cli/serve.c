@@ -22,15 +22,28 @@ static settings_t settings;
 
 /* --- options --- */
 
+/* Arguments with a password. */
+static struct {
+    char *texts[USERS_MAX];
+    size_t count;
+} secrets;
+
 static void take_user(const options_t *options, const option_t *option, char *value, char ***at) {
     (void)at;
     site_t *site = &settings.site;
+    if (secrets.count == USERS_MAX) options_refuse(options, option->name, "", "at most 64 of them");
     char *copy = strdup(value);
     if (!copy || !users_split(copy, &site->user, &site->password)) {
         free(copy);
         options_refuse(options, option->name, "", "expected USER:PASSWORD");
     }
-    memset(value, '*', strlen(value)); /* ps shows the arguments as they are now */
+    secrets.texts[secrets.count++] = value;
+}
+
+/* ps shows the arguments as they are now. uvhttp_service_init has read them: an upgrade starts the next process with
+ * them. */
+static void hide_secrets(void) {
+    for (size_t i = 0; i < secrets.count; i++) memset(secrets.texts[i], '*', strlen(secrets.texts[i]));
 }
 
 /* "Name: value" in two. */
@@ -379,6 +392,7 @@ static int run(settings_t *from, uvhttp_server_t *server, bool dry_run, uvhttp_t
     if (status == UVHTTP_OK) status = make_tls(from, dry_run, tls);
     if (status == UVHTTP_OK) status = uvhttp_service_init(server);
     if (status == UVHTTP_OK) status = listen_on(from, server, *tls);
+    hide_secrets();
     if (status == UVHTTP_OK && !dry_run) say_addresses(from);
     return status == UVHTTP_OK ? run_server(from, server) : status;
 }

@@ -37,17 +37,25 @@ static bool something_failed(void) {
     return test_call_failed() || test_allocator_failed();
 }
 
-static void listen_on(const char *address) {
+static void listen_with_admin(const char *address, const char *admin) {
     uvhttp_server_config_t config;
     uvhttp_server_config_default(&config);
     config.io_threads = 2;
     config.quiet = true;
+    snprintf(config.admin, sizeof config.admin, "%s", admin);
     uvhttp_server_t *server = uvhttp_server_new(&config);
     int status = server ? uvhttp_server_listen(server, address, NULL) : UVHTTP_E_NOMEM;
     if (status != UVHTTP_OK) assert_true(something_failed());
-    if (server && status != UVHTTP_OK && !test_allocator_failed())
-        assert_non_null(strstr(uvhttp_server_error_text(server), address));
+    if (server && status != UVHTTP_OK) {
+        assert_string_not_equal(uvhttp_server_error_text(server), "");
+        assert_int_equal(uvhttp_server_error(server), status);
+        if (!test_allocator_failed()) assert_non_null(strstr(uvhttp_server_error_text(server), address));
+    }
     uvhttp_server_free(server);
+}
+
+static void listen_on(const char *address) {
+    listen_with_admin(address, "");
 }
 
 static void listen_everywhere(void *user) {
@@ -64,6 +72,7 @@ static void listen_everywhere(void *user) {
     listen_on("*:0");
     listen_on(unix_address);
     listen_on(inherited);
+    listen_with_admin("127.0.0.1:0", "127.0.0.1:0");
     one_thread_is_client = true;
     close(fd);
     one_thread_is_client = false;

@@ -334,6 +334,45 @@ static void test_snapshots_may_be_made_while_requests_are_counted(void **state) 
     serving_leave(serving, fd);
 }
 
+static uvhttp__series_shard_t *growing;
+static uint64_t next_attributes = 1;
+
+static uint32_t series_of(const uvhttp__tcp_server_t *tcp_server, unsigned loop) {
+    const uvhttp__http_loop_t *http = tcp_server->loops[loop].user;
+    return atomic_load(&http->metrics->count);
+}
+
+static void add_series(void) {
+    (void)uvhttp__series_find(growing, (uvhttp__series_key_t){.attributes = next_attributes++});
+}
+
+/* Else the requests of the series that is left out seem to be gone: a reader takes that for a restart of the counter.
+ */
+static void test_a_series_that_comes_meanwhile_hides_no_other(void **state) {
+    serving_t *serving = *state;
+    serving->config.io_threads = 2;
+    begin(serving);
+    const uvhttp__tcp_server_t *tcp_server = serving->server->tcp_server;
+    uint64_t requests = 0;
+    for (uint32_t served = 0; served != 3;) {
+        client_read_last(client_ask(serving, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"), 200);
+        requests++;
+        for (unsigned i = 0; i < 2; i++)
+            if (series_of(tcp_server, i) > 1) served |= 1u << i; /* the first is that of the overflow */
+    }
+    serving_stop(serving);
+    const uvhttp__http_loop_t *first = tcp_server->loops[0].user;
+    growing = first->metrics;
+    size_t before = test_allocator_count();
+    uvhttp_metrics_free(uvhttp_metrics_take(serving->server));
+    for (size_t i = 1, count = test_allocator_count() - before; i <= count; i++) {
+        test_allocator_call_at(i, add_series);
+        uvhttp_metrics_snapshot_t *snapshot = uvhttp_metrics_take(serving->server);
+        assert_int_equal(count_all(snapshot), requests);
+        uvhttp_metrics_free(snapshot);
+    }
+}
+
 /* A request may end between the reading of its series and that of the examples. */
 static void test_an_example_of_a_series_that_is_not_shown_is_of_no_other(void **state) {
     serving_t *serving = *state;
@@ -380,5 +419,6 @@ int main(void) {
         test_without_metrics_there_are_counters_and_no_series, test_elements_beyond_the_last_are_null,
         test_a_server_that_has_not_run_has_a_snapshot, test_the_process_is_described,
         test_the_process_starts_at_one_time, test_snapshots_may_be_made_while_requests_are_counted,
-        test_an_example_of_a_series_that_is_not_shown_is_of_no_other, test_a_snapshot_without_memory_is_none);
+        test_a_series_that_comes_meanwhile_hides_no_other, test_an_example_of_a_series_that_is_not_shown_is_of_no_other,
+        test_a_snapshot_without_memory_is_none);
 }

@@ -16,9 +16,12 @@ typedef struct header {
 
 static test_allocator_t own, *state = &own;
 static void (*on_failure)(void);
+static size_t call_number; /* of `count`; 0: none */
+static void (*called)(void);
 
 static bool fails(void) {
     size_t number = atomic_fetch_add(&state->count, 1) + 1;
+    if (number == call_number) called();
     size_t first = atomic_load(&state->fail_first);
     if (first == 0 || number < first || number > atomic_load(&state->fail_last)) return false;
     atomic_store(&state->failed, true);
@@ -95,6 +98,11 @@ void test_allocator_fail_at(size_t n) {
 
 void test_allocator_fail_from(size_t n) {
     fail_between(atomic_load(&state->count) + n, SIZE_MAX);
+}
+
+void test_allocator_call_at(size_t n, void (*call)(void)) {
+    called = call;
+    call_number = atomic_load(&state->count) + n;
 }
 
 bool test_allocator_failed(void) {

@@ -24,6 +24,10 @@ void test_allocator_fail_at(size_t n);
 /* Every allocation from the n-th on fails, until fail_at or fail_from is called again. */
 void test_allocator_fail_from(size_t n);
 
+/* The n-th allocation from now on calls `call` first, which allocates nothing: what another thread may do there. It
+ * succeeds. One thread. */
+void test_allocator_call_at(size_t n, void (*call)(void));
+
 /* Whether an allocation has failed since the last fail_at or fail_from. */
 bool test_allocator_failed(void);
 
