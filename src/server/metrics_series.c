@@ -30,6 +30,7 @@ static const uvhttp__series_shard_t *shard_of(const uvhttp_server_t *server, uin
 /* Series of a loop that exist now; more may come while they are read. */
 static bool collect_shard(const uvhttp__series_shard_t *shard, sources_t *sources) {
     uint32_t used = atomic_load_explicit(&shard->count, memory_order_acquire);
+    if (used == 0) return true;
     source_t *items = uvhttp__realloc(sources->items, (sources->count + (size_t)used) * sizeof *items);
     if (!items) return false;
     sources->items = items;
