@@ -203,7 +203,7 @@ static void receive(struct sim_ring *ring, op_t *op) {
     if (ring->faults) size = sim_share(&conn->random, size);
     unsigned first = fill_buffers(ring, conn, size, bundle);
     unsigned more = conn->to_server.size > 0 ? IORING_CQE_F_SOCK_NONEMPTY : 0;
-    bool goes_on = !ring->faults || !sim_one_in(&ring->random, 32); /* else it has to be armed again */
+    bool goes_on = !ring->faults || !sim_one_in(&ring->random, 6); /* else it has to be armed again */
     if (goes_on && !more && (conn->client_rst || (conn->is_unix && conn->client_fin)))
         op->asleep = sim_one_in(&ring->random, 2);
     if (!goes_on) drop_op(ring, op);
