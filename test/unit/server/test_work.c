@@ -222,6 +222,41 @@ static void test_an_attached_server_stops_when_its_jobs_are_done(void **state) {
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
+static void *give_a_job(void *arg) {
+    assert_int_equal(uvhttp_work(seen.server, run, done, NULL), UVHTTP_OK);
+    return arg;
+}
+
+static void free_awaits_the_job(uvhttp_server_t *server, void *user) {
+    (void)user;
+    assert_int_equal(atomic_load(&seen.done), 0);
+    pthread_mutex_unlock(&seen.gate);
+    uvhttp_server_free(server);
+    assert_int_equal(atomic_load(&seen.done), 1);
+}
+
+/* No loop knows of them. */
+static void test_jobs_that_other_threads_give_to_an_attached_server_are_awaited_when_it_is_freed(void **state) {
+    (void)state;
+    seen_reset();
+    uv_loop_t loop;
+    uv_timer_t timer;
+    pthread_t thread;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    uv_timer_init(&loop, &timer);
+    seen.server = uvhttp_server_new(NULL);
+    assert_int_equal(uvhttp_server_attach(seen.server, &loop), UVHTTP_OK);
+    uvhttp_server_on_stopped(seen.server, free_awaits_the_job, NULL);
+    assert_int_equal(uvhttp_server_listen(seen.server, "127.0.0.1:0", NULL), UVHTTP_OK);
+    pthread_mutex_lock(&seen.gate);
+    assert_int_equal(pthread_create(&thread, NULL, give_a_job, NULL), 0);
+    pthread_join(thread, NULL);
+    uv_timer_start(&timer, stop_attached, 0, 0);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(atomic_load(&seen.done), 1);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         ON_EACH(test_the_end_comes_on_the_loop_that_gave_the_job),
@@ -231,6 +266,7 @@ int main(void) {
         ON_EACH(test_jobs_beyond_the_backlog_are_refused),
         cmocka_unit_test(test_a_handler_of_an_attached_server_runs_on_a_worker_thread),
         cmocka_unit_test(test_an_attached_server_stops_when_its_jobs_are_done),
+        cmocka_unit_test(test_jobs_that_other_threads_give_to_an_attached_server_are_awaited_when_it_is_freed),
     };
     return RUN_TABLE(tests);
 }
