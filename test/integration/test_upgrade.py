@@ -373,6 +373,26 @@ def test_uvhttp_passes_the_password_of_its_command_line_on(serve, successors, tm
         assert arguments.count("--basic-auth") == 2 and "first" not in arguments and "second" not in arguments
 
 
+@pytest.mark.skipif(not (EXAMPLES / "uvhttp").exists(), reason="built without static files or middleware")
+def test_the_browser_is_not_opened_again(serve, successors, tmp_path):
+    site, pid_file, opened = tmp_path / "site", tmp_path / "pid", tmp_path / "opened"
+    site.mkdir()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "xdg-open").write_text(f"#!/bin/sh\necho \"$1\" >>{opened}\n")
+    (tmp_path / "bin" / "xdg-open").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    server = serve("uvhttp", site, "--pid-file", pid_file, "--open", env=environment)
+    pid = lambda: int(pid_file.read_text().split()[0])
+    old = pid()
+    poll(lambda: opened.exists() and opened.read_text().count("\n") == 1)
+    for _ in range(2):
+        old = pid()
+        os.kill(old, signal.SIGUSR2)
+        poll(lambda: pid() != old, 60, message=server.stderr())
+        successors.add(pid())
+    assert opened.read_text().count("\n") == 1
+
+
 def test_the_reason_of_the_new_process_is_in_the_old_ones_log_and_status(serve, successors, tmp_path):
     manager = Manager(str(tmp_path / "notify"))
     service = Service(serve, successors, tmp_path, env=manager.environment, settings={"umask": "077"})

@@ -386,9 +386,15 @@ static int run_server(const settings_t *from, uvhttp_server_t *server) {
     return status;
 }
 
+/* A page is open already if an upgrade has started this process. */
+static bool is_successor(void) {
+    return getenv("UVHTTP_UPGRADE_FD") != NULL; /* until uvhttp_service_init */
+}
+
 /* What can fail, in its order. */
 static int run(settings_t *from, uvhttp_server_t *server, bool dry_run, uvhttp_tls_t **tls) {
     int status = dry_run ? uvhttp_server_dry_run(server) : UVHTTP_OK;
+    if (is_successor()) from->open = false;
     if (status == UVHTTP_OK) status = make_tls(from, dry_run, tls);
     if (status == UVHTTP_OK) status = uvhttp_service_init(server);
     if (status == UVHTTP_OK) status = listen_on(from, server, *tls);
