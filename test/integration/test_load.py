@@ -206,7 +206,7 @@ def test_the_rate_of_a_slow_client_is_the_one_asked_for_and_no_multiple_of_100(t
     run = load("-n", 2, "-c", 1, "-t", 1, "--receive-rate", 190, target.url("/"))
     assert run.bytes / 190 * 0.9 < run.elapsed_s < 1.6 * run.bytes / 190
     run = load("-n", 1, "-c", 1, "-t", 1, "--send-rate", 60, target.url("/"))
-    assert 45 / 60 < run.elapsed_s < 1.6 * 50 / 60
+    assert 40 / 60 < run.elapsed_s < 1.6 * 50 / 60
 
 
 def test_a_unix_socket_is_a_target(serve, tmp_path):

@@ -80,13 +80,14 @@ void sim_address_closed(sim_conn_t *conn) {
     conn->counts = false;
     addresses[index].open--;
     bool unread = conn->header_size == 0 && conn->to_server.passed == 0, legal = others(index) >= sim_address_max;
-    bool silent = conn->linger_zero && conn->to_client.passed + conn->to_client.size == 0 && !conn->client_rst;
+    bool unsent = conn->linger_zero && conn->to_client.passed + conn->to_client.size == 0,
+         silent = unsent && !conn->client_rst;
     if (silent && unread && !legal && !sim_failing && !sim_clients_have_stopped())
         sim_fail("client %u was refused, and its address has %u other connections, of %u", conn->client, others(index),
                  sim_address_max);
     conn->refused = silent && legal;
     refused += conn->refused && unread;
-    perhaps_refused += conn->refused && !unread;
+    perhaps_refused += unsent && legal && (!unread || conn->client_rst); /* who resets cannot know */
     if (!conn->refused || !unread) addresses[index].closed[addresses[index].closed_count++ % CLOSED_MAX] = sim_now_ns;
 }
 

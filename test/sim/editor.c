@@ -223,19 +223,19 @@ void sim_editor_reset(uint64_t seed) {
     edited_last = 0;
     tick_ns = ticks_ms[sim_below(&random_of_edits, 3)] * SIM_MS;
     if (!sim_edits) return;
-    written = true;
     edits_left = 1 + sim_below(&random_of_edits, EDITS_MAX);
     sim_edit_revalidate_ms = sim_one_in(&random_of_edits, 2) ? 0 : 200 + sim_log_uniform(&random_of_edits, 2000);
+}
+
+void sim_editor_new(void) {
+    if (!sim_edits) return;
+    written = true;
     for (uint32_t i = 0; i < FILES_EDITED; i++) {
         if (sim_one_in(&random_of_edits, 6))
             (void)add_version(i, (version_t){.absent = true});
         else
             replace(i);
     }
-}
-
-void sim_editor_new(void) {
-    if (!sim_edits) return;
     editor = (sim_actor_t){.step = step, .free = ignore, .woken = ignore};
     editor.next_ns = sim_now_ns + sim_log_uniform(&random_of_edits, 1500000) * UINT64_C(1000);
     sim_actor_add(&editor);

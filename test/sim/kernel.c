@@ -1,5 +1,5 @@
-/* Owns: the simulated kernel: the descriptors of the server, its sockets, epoll, clocks and random numbers, behind the
- * names of the system calls. How much of a read or a write is accepted comes from the seed, one stream of numbers for
+/* Owns: the simulated kernel: the descriptors of the server, its sockets and epoll, behind the names of the
+ * system calls. How much of a read or a write is accepted comes from the seed, one stream of numbers for
  * each connection. A call on a descriptor that is not open fails the run: in a real process it would be somebody
  * else's.
  *
@@ -11,14 +11,11 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
@@ -44,9 +41,6 @@ uint64_t sim_ring_refused_ns;
 static uint64_t idle_ns; /* since when a connection waits although there is a place for it; SIM_NEVER: none does */
 sim_random_t sim_kernel_random;
 static bool listens_on_unix; /* sockets of a Unix address; in all else they are like the others */
-static sim_random_t entropy; /* of getrandom(2) */
-static uint64_t runs;
-static uint64_t wall_start_ns;
 static uint64_t kernel_seed;
 static uint32_t outgoing_count;  /* connections that the server has begun */
 static uint32_t accept_fails_in; /* one in so many calls */
@@ -54,9 +48,12 @@ static uint64_t refused_ns;      /* when one has failed for want of descriptors 
 
 /* --- descriptors --- */
 
+bool sim_is_open(int fd) {
+    return fd >= FD_FIRST && fd < FD_FIRST + FD_MAX && descriptors[fd - FD_FIRST].kind != FREE;
+}
+
 descriptor_t *sim_find(int fd, const char *call) {
-    if (fd < FD_FIRST || fd >= FD_FIRST + FD_MAX || descriptors[fd - FD_FIRST].kind == FREE)
-        sim_fail("%s on descriptor %d, which is not open", call, fd);
+    if (!sim_is_open(fd)) sim_fail("%s on descriptor %d, which is not open", call, fd);
     return &descriptors[fd - FD_FIRST];
 }
 
@@ -91,9 +88,7 @@ void sim_kernel_reset(uint64_t seed) {
     sim_kernel_random = sim_random_of(seed, 0x4b);
     sim_addresses_plan(seed);
     listens_on_unix = seed % 4 == 1 && !sim_address_max; /* a number of its own would change what all seeds do */
-    entropy = sim_random_of(seed, 0x4c);
-    runs++;
-    wall_start_ns = UINT64_C(1700000000000000000);
+    sim_machine_reset(seed);
     sim_rings_reset(seed);
     refused_ns = sim_ring_refused_ns = 0;
     outgoing_count = 0;
@@ -383,7 +378,6 @@ int __real_close(int fd);
 ssize_t __real_read(int fd, void *data, size_t size);
 ssize_t __real_write(int fd, const void *data, size_t size);
 int __real_fcntl64(int fd, int command, ...);
-long __real_sysconf(int name);
 
 int __wrap_socket(int domain, int type, int protocol) {
     (void)domain, (void)type, (void)protocol;
@@ -740,61 +734,5 @@ int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *time, str
     descriptor_t *it = sim_find(fd, "timerfd_settime");
     uint64_t ns = (uint64_t)time->it_value.tv_sec * 1000000000u + (uint64_t)time->it_value.tv_nsec;
     it->number = ns ? ns : SIM_NEVER;
-    return 0;
-}
-
-/* --- clocks, numbers, the machine --- */
-
-/* Somebody sets the clock, forward or back, by up to a year; monotonic time does not notice. */
-uint64_t sim_wall_ns(void) {
-    static const uint64_t year_s = 365 * 86400;
-    if (sim_wall_jumps && sim_one_in(&sim_kernel_random, 16)) {
-        wall_start_ns = (UINT64_C(1700000000) - year_s + sim_random(&sim_kernel_random) % (2 * year_s)) * 1000000000u;
-        sim_trace("the clock is set", wall_start_ns, 0);
-    }
-    return wall_start_ns + sim_now_ns;
-}
-
-int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
-    sim_interrupt();
-    sim_now_ns += 100; /* time passes for who works, too */
-    uint64_t ns = clock == CLOCK_REALTIME ? sim_wall_ns() : sim_now_ns;
-    if (clock == CLOCK_PROCESS_CPUTIME_ID) ns = sim_now_ns / 4;
-    *now = (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
-    return 0;
-}
-
-/* The seeds of hash tables are drawn once per process, in its first run: always the same, or runs would depend on those
- * before. */
-ssize_t __wrap_getrandom(void *data, size_t size, unsigned flags) {
-    (void)flags;
-    memset(data, 0x5b, size);
-    for (size_t i = 0; runs > 1 && i < size; i++) ((unsigned char *)data)[i] = (unsigned char)sim_random(&entropy);
-    return (ssize_t)size;
-}
-
-/* Of descriptors, the same on each machine. */
-int __wrap_getrlimit64(int what, struct rlimit *limit) {
-    (void)what;
-    *limit = (struct rlimit){.rlim_cur = FD_MAX, .rlim_max = FD_MAX};
-    return 0;
-}
-
-int __wrap_getrusage(int who, struct rusage *usage) {
-    (void)who;
-    const uint64_t us = sim_now_ns / 4000;
-    *usage = (struct rusage){.ru_utime = {.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)}};
-    return 0;
-}
-
-long __wrap_sysconf(int name) {
-    return name == _SC_NPROCESSORS_ONLN ? 2 : __real_sysconf(name);
-}
-
-int __wrap_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set) {
-    (void)pid;
-    memset(set, 0, size);
-    CPU_SET(0, set);
-    CPU_SET(1, set);
     return 0;
 }

@@ -89,11 +89,13 @@ typedef struct descriptor {
 /* Fails the run if the descriptor is not open. */
 descriptor_t *sim_find(int fd, const char *call);
 int sim_descriptor_new(kind_t kind);
+bool sim_is_open(int fd);
 static inline bool sim_is_simulated(int fd) {
     return fd >= FD_FIRST;
 }
 
 extern sim_random_t sim_kernel_random;
+void sim_machine_reset(uint64_t seed); /* machine.c */
 
 /* epoll.c */
 item_t *sim_set_find(epoll_set_t *set, int fd);

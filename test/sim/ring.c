@@ -146,7 +146,13 @@ static uint32_t poll_mask(const op_t *op) {
     return op->sqe.poll32_events | POLLERR | POLLHUP;
 }
 
+/* A loop without memory for an entry ends the use of its ring, and closes what the ring holds. */
+static bool is_abandoned(const op_t *op) {
+    return sim_memory_has_failed() && sim_is_simulated(op->sqe.fd) && !sim_is_open(op->sqe.fd);
+}
+
 static bool is_ready(const op_t *op) {
+    if (is_abandoned(op)) return false;
     switch (op->sqe.opcode) {
         case IORING_OP_RECV: return !op->asleep && (sim_events(op->sqe.fd) & POLLIN);
         case IORING_OP_SEND:

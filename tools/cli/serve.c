@@ -30,9 +30,11 @@ static struct {
 
 static void take_user(const options_t *options, const option_t *option, char *value, char ***at) {
     (void)at;
+    static char *copy; /* of the last one, which counts */
     site_t *site = &settings.site;
     if (secrets.count == USERS_MAX) options_refuse(options, option->name, "", "at most 64 of them");
-    char *copy = strdup(value);
+    free(copy);
+    copy = strdup(value);
     if (!copy || !users_split(copy, &site->user, &site->password)) {
         free(copy);
         options_refuse(options, option->name, "", "expected USER:PASSWORD");
