@@ -198,7 +198,8 @@ struct uvhttp__stream {
     const uvhttp__stream_ops_t *ops;
     uvhttp__segment_t *out_first, *out_last; /* output not yet known to be with the kernel */
     uvhttp__list_t dirty;                    /* in loop->dirty while it has output to flush in this iteration */
-    uvhttp__list_t ready;                    /* in loop->ready while a delivery of kept bytes is due */
+    uvhttp__list_t ready;                    /* in loop->ready while a delivery of kept bytes is due, or in
+                                                loop->ended while FIN is to be reported */
     uvhttp__held_t *held;                    /* NULL: none */
     uvhttp__filter_t *filter;                /* NULL: none */
     int fd;
@@ -441,6 +442,7 @@ struct uvhttp__loop {
     uvhttp__wheel_t wheel; /* timers: connections, deferred responses, ... (base/timer_wheel.h) */
     uvhttp__list_t dirty;  /* streams with output to flush; a stream's `dirty` node is in at most one of these lists */
     uvhttp__list_t settling; /* streams whose output was flushed: on_sent, FIN or more output may be due */
+    uvhttp__list_t ended;    /* streams whose FIN has come in this iteration, with nothing kept in front of it */
     uvhttp__list_t ready;    /* streams with kept bytes to deliver */
     uvhttp__list_t listeners;
     uvhttp__list_t closed; /* streams whose on_closed is due, linked by `dirty` */

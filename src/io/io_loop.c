@@ -135,18 +135,14 @@ UVHTTP__HOT bool uvhttp__stream_received(uvhttp__stream_t *stream, const char *d
     return stream->held_size < UVHTTP__HELD_MAX;
 }
 
-static void put_fin_off(uvhttp__stream_t *stream) {
-    uvhttp__read_to(stream, UVHTTP__READ_PAUSED);
-    uvhttp__stream_resume(stream);
-}
-
 /* FIN is never reported before all completions of its iteration have been seen, nor while the loop is held: what a
  * flush has sent of the queue is unknown until then, and the queue of a plain send is empty. An owner that closed would
  * cut its output off. */
 static void notify_fin(uvhttp__stream_t *stream) {
     assert(!stream->held);
     if (__builtin_expect(stream->loop->held, 0)) {
-        put_fin_off(stream);
+        uvhttp__read_to(stream, UVHTTP__READ_PAUSED);
+        uvhttp__stream_resume(stream);
         return;
     }
     uvhttp__read_to(stream, UVHTTP__READ_ENDED);
@@ -179,7 +175,8 @@ void uvhttp__stream_ended(uvhttp__stream_t *stream, int status) {
         return;
     }
     stream->flags |= UVHTTP__STREAM_FIN;
-    if (stream->read == UVHTTP__READ_OPEN) put_fin_off(stream);
+    if (stream->read == UVHTTP__READ_OPEN && !uvhttp__list_linked(&stream->ready))
+        uvhttp__list_push_back(&stream->loop->ended, &stream->ready);
 }
 
 UVHTTP__HOT void uvhttp__stream_resume(uvhttp__stream_t *stream) {
@@ -289,6 +286,11 @@ static void deliver_ready(uvhttp__loop_t *loop) {
         deliver_held(UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, ready));
 }
 
+static void notify_ended(uvhttp__loop_t *loop) {
+    for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&loop->ended));)
+        notify_fin(UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, ready));
+}
+
 static void notify_closed(uvhttp__loop_t *loop) {
     bool any = false;
     for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&loop->closed)); any = true) {
@@ -350,6 +352,7 @@ UVHTTP__HOT void uvhttp__iteration_settle(uvhttp__loop_t *loop) {
 }
 
 UVHTTP__HOT void uvhttp__iteration_end(uvhttp__loop_t *loop) {
+    if (!uvhttp__list_empty(&loop->ended)) notify_ended(loop);
     /* A plain send that the kernel has yet to consume points at its stream. */
     if (__builtin_expect(!loop->held || loop->failure, 1)) notify_closed(loop);
     if (!uvhttp__mpsc_empty(&loop->posts)) uvhttp__posts_run(loop);
@@ -381,6 +384,7 @@ int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, cons
     loop->now_ms = loop->now_ns / 1000000u;
     uvhttp__list_init(&loop->dirty);
     uvhttp__list_init(&loop->settling);
+    uvhttp__list_init(&loop->ended);
     uvhttp__list_init(&loop->ready);
     uvhttp__list_init(&loop->listeners);
     uvhttp__list_init(&loop->closed);
