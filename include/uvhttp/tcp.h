@@ -121,8 +121,8 @@ UVHTTP_EXPORT UVHTTP_LOOP_THREAD uvhttp_tcp_ref_t *uvhttp_tcp_ref(uvhttp_tcp_t *
  * (write_queue_max, or no memory) reset the connection with UVHTTP_E_LIMIT or UVHTTP_E_NOMEM, so that none are missing
  * in front of others; behind uvhttp_tcp_close or uvhttp_tcp_shutdown they are dropped. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_tcp_ref_send(uvhttp_tcp_ref_t *ref, const void *data, size_t size);
-/** Closes the connection as uvhttp_tcp_close does, behind what was sent. Returns 0, UVHTTP_E_ABORTED or UVHTTP_E_NOMEM.
- */
+/** Closes the connection as uvhttp_tcp_close does, after all bytes of earlier calls have left. Returns 0,
+ * UVHTTP_E_ABORTED or UVHTTP_E_NOMEM. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_tcp_ref_close(uvhttp_tcp_ref_t *ref);
 /** Calls run(tcp, arg) on the connection's thread, asynchronously. `tcp` is NULL if the connection has ended by then.
  * Returns 0, UVHTTP_E_ABORTED (the connection has ended), UVHTTP_E_INVALID (`run` is NULL) or UVHTTP_E_NOMEM; on

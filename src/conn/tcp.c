@@ -92,7 +92,7 @@ static int post_message(uvhttp_tcp_ref_t *ref, const ref_message_t *head, const 
 }
 
 int uvhttp_tcp_ref_send(uvhttp_tcp_ref_t *ref, const void *data, size_t size) {
-    if (!ref || (!data && size > 0)) return UVHTTP_E_INVALID;
+    if (!data && size > 0) return UVHTTP_E_INVALID;
     return post_message(ref, &(ref_message_t){.call.run = send_message, .size = size}, data, size);
 }
 

@@ -35,6 +35,11 @@ def refused(*arguments):
     return result.stderr, result.returncode
 
 
+def expect_check(file, says):
+    result = subprocess.run([PROGRAM, "check", file], capture_output=True, text=True, timeout=30)
+    assert (result.stdout, result.stderr, result.returncode) == (says, "", 0)
+
+
 def test_a_directory_is_served_and_the_start_says_where(serve, site):
     server = serve("uvhttp", site)
     host, port = server.address
@@ -493,14 +498,12 @@ def test_a_good_configuration_passes_both_and_check_leaves_nothing(serve, config
     file = configuration(text)
     before = sorted(tmp_path.rglob("*"))
     said = f"{file}: ok, 3 addresses, 1 site\n"
-    result = subprocess.run([PROGRAM, "check", file], capture_output=True, text=True, timeout=30)
-    assert (result.stdout, result.stderr, result.returncode) == (said, "", 0)
+    expect_check(file, said)
     assert sorted(tmp_path.rglob("*")) == before
     server = serve("uvhttp", "--config", file, listen=addresses, address=(HOST, port))
     assert server.get("/").body == b"<p>home"
     assert (tmp_path / "pid").exists() and (tmp_path / "socket").exists()
-    result = subprocess.run([PROGRAM, "check", file], capture_output=True, text=True, timeout=30)  # next to the server that it is of
-    assert (result.stdout, result.stderr, result.returncode) == (said, "", 0)
+    expect_check(file, said)  # next to the server that it is of
     assert server.get("/").body == b"<p>home"
 
 
@@ -509,8 +512,7 @@ def test_a_good_configuration_passes_both_and_check_leaves_nothing(serve, config
 def test_check_leaves_out_sockets_that_are_passed_in(configuration, monkeypatch, address):
     monkeypatch.delenv("LISTEN_FDS", raising=False)
     file = configuration(f"listen: ['{address}']")
-    result = subprocess.run([PROGRAM, "check", file], capture_output=True, text=True, timeout=30)
-    assert (result.stdout, result.stderr, result.returncode) == (f"{file}: ok, 1 address, 1 site\n", "", 0)
+    expect_check(file, f"{file}: ok, 1 address, 1 site\n")
     reason = "it is no listening stream socket" if address == "fd:999" else "systemd has passed in no such socket"
     assert f'cannot listen on "{address}": invalid or unknown address: {reason}' in refused("serve", "--config", file)[0]
 
@@ -520,8 +522,7 @@ def test_check_leaves_out_sockets_that_are_passed_in(configuration, monkeypatch,
 def test_check_leaves_out_an_admin_socket_that_is_passed_in(configuration, monkeypatch, address):
     monkeypatch.delenv("LISTEN_FDS", raising=False)
     file = configuration(f"admin: '{address}'")
-    result = subprocess.run([PROGRAM, "check", file], capture_output=True, text=True, timeout=30)
-    assert (result.stdout, result.stderr, result.returncode) == (f"{file}: ok, 1 address, 1 site\n", "", 0)
+    expect_check(file, f"{file}: ok, 1 address, 1 site\n")
     assert f'admin is "{address}"' in refused("serve", "--config", file)[0]
 
 

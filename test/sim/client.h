@@ -444,8 +444,9 @@ bool sim_edited_field(const op_t *op, const request_t *request, uint32_t number,
 void sim_edited_came(const client_t *client, request_t *request, const sim_edited_head_t *head);
 void sim_edited_take(const client_t *client, request_t *request, uint64_t at, const char *data, size_t size);
 void sim_edited_ended(const client_t *client, const request_t *request);
-/* Bytes that the response has said that it has may be gone; of one of those that are to come on a connection. */
+/* Bytes that the response has said that it has may be gone. */
 bool sim_edited_may_break(const request_t *request);
+/* ... of one of those that are to come, so that the connection may be cut off. */
 bool sim_edited_any_may_break(const client_t *client);
 
 /* --- coding.c --- */

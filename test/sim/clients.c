@@ -161,7 +161,7 @@ static void connection_ended(client_t *client, bool reset) {
     }
     const request_t *lost = sim_http_pending(client);
     bool crossed = is_crossed(client) || sim_was_never_accepted(client->conn);
-    bool dropped = !client->h2 && sim_edited_any_may_break(client);
+    bool dropped = sim_edited_any_may_break(client);
     for (uint32_t i = client->responded; i < client->asked; i++)
         dropped |= sim_events_are_dropped(&client->requests[i]) || (!client->h2 && client->requests[i].may_break);
     bool excused = client->closes || client->wild || sim_failing || dropped;

@@ -111,12 +111,8 @@ static void change(uint32_t file, uint32_t number, uint32_t size_before) {
 
 /* The number of one that is gone is given again at once, as ext4 does. */
 static uint32_t free_inode(uint32_t file) {
-    const file_t *its = &files[file];
-    uint32_t inode = 1;
-    if (!sim_inodes_are_reused || file >= SMALL_FILES) return its->count + 1;
-    for (uint32_t i = its->count; i-- > 0;)
-        if (its->versions[i].to_ns == SIM_NEVER && its->versions[i].inode == inode) inode++;
-    return inode;
+    if (!sim_inodes_are_reused || file >= SMALL_FILES) return files[file].count + 1;
+    return files[file].count > 0 && now_of(file)->inode == 1 ? 2 : 1;
 }
 
 static uint32_t any_size(uint32_t file) {
@@ -137,7 +133,7 @@ bool sim_edited_level(struct stat *info) {
 
 /* --- edits --- */
 
-static version_t *add_version(uint32_t file, version_t version) {
+static void add_version(uint32_t file, version_t version) {
     file_t *its = &files[file];
     uint64_t now_ns = sim_wall_ns();
     version.from_ns = sim_now_ns;
@@ -145,16 +141,14 @@ static version_t *add_version(uint32_t file, version_t version) {
     version.modified_ns = now_ns / tick_ns * tick_ns;
     version.etag[0] = '\0';
     if (its->count > 0) now_of(file)->to_ns = sim_now_ns;
-    its->versions[its->count] = version;
-    return &its->versions[its->count++];
+    its->versions[its->count++] = version;
 }
 
 static void replace(uint32_t file) {
     const file_t *its = &files[file];
     bool same = its->count > 0 && !now_of(file)->absent && sim_one_in(&random_of_edits, 2);
     uint32_t size = same ? now_of(file)->size : any_size(file);
-    version_t version = {.size = size, .content = its->count, .inode = free_inode(file)};
-    (void)add_version(file, version);
+    add_version(file, (version_t){.size = size, .content = its->count, .inode = free_inode(file)});
     put(file, its->count - 1);
 }
 
@@ -162,14 +156,14 @@ static void take_away(uint32_t file) {
     char path[96];
     path_of(path, sizeof path, file);
     if (unlink(path) != 0) sim_fail("%s cannot be removed", path);
-    (void)add_version(file, (version_t){.absent = true});
+    add_version(file, (version_t){.absent = true});
 }
 
 static void resize(uint32_t file) {
     version_t before = *now_of(file), after = before;
     after.size = any_size(file);
     if (after.size == before.size) return;
-    (void)add_version(file, after);
+    add_version(file, after);
     for (uint32_t i = 0; i < files[file].count; i++) {
         version_t *version = &files[file].versions[i];
         if (!version->absent && version->content == after.content && version->size > after.size) version->cut = true;
@@ -189,11 +183,15 @@ static void edit(uint32_t file) {
         take_away(file);
 }
 
+static uint64_t soon_ns(void) {
+    return sim_now_ns + sim_log_uniform(&random_of_edits, 1500000) * UINT64_C(1000);
+}
+
 /* Some come within a tick, others behind what they change has been looked up. */
 static void step(sim_actor_t *actor) {
     if (!sim_one_in(&random_of_edits, 3)) edited_last = sim_below(&random_of_edits, FILES_EDITED);
     edit(edited_last);
-    actor->next_ns = sim_now_ns + sim_log_uniform(&random_of_edits, 1500000) * UINT64_C(1000);
+    actor->next_ns = soon_ns();
     if (--edits_left > 0) return;
     actor->next_ns = SIM_NEVER;
     actor->done = true;
@@ -213,12 +211,12 @@ void sim_editor_end(void) {
 }
 
 void sim_editor_reset(uint64_t seed) {
+    static const uint32_t ticks_ms[] = {4, 100, 1000}; /* ext4, and older ones */
     sim_editor_end();
     random_of_edits = sim_random_of(seed, 0xed);
     random_of_requests = sim_random_of(seed, 0xee);
     sim_edits = sim_one_in(&random_of_edits, 8);
     sim_inodes_are_reused = false;
-    static const uint32_t ticks_ms[] = {4, 100, 1000}; /* ext4, and older ones */
     memset(files, 0, sizeof files);
     edited_last = 0;
     tick_ns = ticks_ms[sim_below(&random_of_edits, 3)] * SIM_MS;
@@ -232,12 +230,11 @@ void sim_editor_new(void) {
     written = true;
     for (uint32_t i = 0; i < FILES_EDITED; i++) {
         if (sim_one_in(&random_of_edits, 6))
-            (void)add_version(i, (version_t){.absent = true});
+            add_version(i, (version_t){.absent = true});
         else
             replace(i);
     }
-    editor = (sim_actor_t){.step = step, .free = ignore, .woken = ignore};
-    editor.next_ns = sim_now_ns + sim_log_uniform(&random_of_edits, 1500000) * UINT64_C(1000);
+    editor = (sim_actor_t){.next_ns = soon_ns(), .step = step, .free = ignore, .woken = ignore};
     sim_actor_add(&editor);
 }
 
@@ -321,6 +318,7 @@ bool sim_edited_may_break(const request_t *request) {
 }
 
 bool sim_edited_any_may_break(const client_t *client) {
+    if (client->h2) return false; /* it loses the stream only */
     for (uint32_t i = client->responded; i < client->asked; i++)
         if (sim_edited_may_break(&client->requests[i])) return true;
     return false;

@@ -167,8 +167,8 @@ void sim_ws_app_opened(uint32_t tag) {
 /* Whether it may be without a close frame, or behind one that had no reply in time. */
 static bool may_be_abnormal(const tunnel_t *tunnel) {
     const client_t *client = tunnel->client;
-    if (tunnel->due && may_have_failed(tunnel)) return true;          /* the server had closed before */
-    if (!client->h2 && sim_edited_any_may_break(client)) return true; /* a response in front of it was cut off */
+    if (tunnel->due && may_have_failed(tunnel)) return true; /* the server had closed before */
+    if (sim_edited_any_may_break(client)) return true;       /* a response in front of it was cut off */
     return client->done || client->wild || client->fin || tunnel->reset || tunnel->half_ended || tunnel->stingy ||
            sim_clients_have_stopped() || (client->h2 && (tunnel->ended || sim_h2_is_greedy(client)));
 }

@@ -168,18 +168,23 @@ static void stop_attached(uv_timer_t *timer) {
     uv_close((uv_handle_t *)timer, NULL);
 }
 
+/* A server in a loop of the test's own. */
+static void attach(uv_loop_t *loop, uv_timer_t *timer, uvhttp_server_cb when_stopped, uintptr_t jobs) {
+    seen_reset();
+    assert_int_equal(uv_loop_init(loop), 0);
+    uv_timer_init(loop, timer);
+    seen.server = uvhttp_server_new(NULL);
+    assert_int_equal(uvhttp_server_attach(seen.server, loop), UVHTTP_OK);
+    uvhttp_server_on_stopped(seen.server, when_stopped, (void *)jobs);
+}
+
 static void test_a_handler_of_an_attached_server_runs_on_a_worker_thread(void **state) {
     (void)state;
-    seen_reset();
     uv_loop_t loop;
     uv_timer_t timer;
     serving_t serving = {0};
-    assert_int_equal(uv_loop_init(&loop), 0);
-    uv_timer_init(&loop, &timer);
-    seen.server = uvhttp_server_new(NULL);
+    attach(&loop, &timer, on_stopped, 0);
     uvhttp_route(seen.server, UVHTTP_GET, "/", on_worker, NULL, UVHTTP_EXEC_WORKER);
-    assert_int_equal(uvhttp_server_attach(seen.server, &loop), UVHTTP_OK);
-    uvhttp_server_on_stopped(seen.server, on_stopped, NULL);
     assert_int_equal(uvhttp_server_listen(seen.server, "127.0.0.1:0", &serving.port), UVHTTP_OK);
     int fd = client_ask(&serving, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     char text[512] = ""; /* the whole response: what is missing of it comes from the loop, which is turned here */
@@ -198,14 +203,9 @@ static void test_a_handler_of_an_attached_server_runs_on_a_worker_thread(void **
 
 static void test_an_attached_server_stops_when_its_jobs_are_done(void **state) {
     (void)state;
-    seen_reset();
     uv_loop_t loop;
     uv_timer_t timer;
-    assert_int_equal(uv_loop_init(&loop), 0);
-    uv_timer_init(&loop, &timer);
-    seen.server = uvhttp_server_new(NULL);
-    assert_int_equal(uvhttp_server_attach(seen.server, &loop), UVHTTP_OK);
-    uvhttp_server_on_stopped(seen.server, on_stopped, (void *)(uintptr_t)3);
+    attach(&loop, &timer, on_stopped, 3);
     assert_int_equal(uvhttp_server_listen(seen.server, "127.0.0.1:0", NULL), UVHTTP_OK);
     pthread_mutex_lock(&seen.gate);
     for (int i = 0; i < 3; ++i) assert_int_equal(uvhttp_work(seen.server, run, done, NULL), UVHTTP_OK);
@@ -238,15 +238,10 @@ static void free_awaits_the_job(uvhttp_server_t *server, void *user) {
 /* No loop knows of them. */
 static void test_jobs_that_other_threads_give_to_an_attached_server_are_awaited_when_it_is_freed(void **state) {
     (void)state;
-    seen_reset();
     uv_loop_t loop;
     uv_timer_t timer;
     pthread_t thread;
-    assert_int_equal(uv_loop_init(&loop), 0);
-    uv_timer_init(&loop, &timer);
-    seen.server = uvhttp_server_new(NULL);
-    assert_int_equal(uvhttp_server_attach(seen.server, &loop), UVHTTP_OK);
-    uvhttp_server_on_stopped(seen.server, free_awaits_the_job, NULL);
+    attach(&loop, &timer, free_awaits_the_job, 0);
     assert_int_equal(uvhttp_server_listen(seen.server, "127.0.0.1:0", NULL), UVHTTP_OK);
     pthread_mutex_lock(&seen.gate);
     assert_int_equal(pthread_create(&thread, NULL, give_a_job, NULL), 0);
