@@ -312,6 +312,9 @@ UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_server_t *uvhttp_server_new(const uvhtt
  * proxy_protocol" it expects the PROXY protocol (proxy.h). *port (may be NULL) receives the port; port 0 lets the
  * kernel choose. config.tcp_congestion_control applies. Routes are fixed after the first call.
  *
+ * From a call that returns 0 on, the server owns the descriptor of "fd:3" and closes it when it stops, at the latest in
+ * uvhttp_server_free. After an error it still belongs to the caller.
+ *
  * Returns 0, UVHTTP_E_ADDRESS, UVHTTP_E_ADDRESS_IN_USE, UVHTTP_E_PERMISSION, UVHTTP_E_CONFIG (tcp_congestion_control),
  * UVHTTP_E_IO, UVHTTP_E_NOMEM, UVHTTP_E_STATE (after run), or the first registration error (UVHTTP_E_ROUTE_*). The log
  * and uvhttp_server_error_text have the details. */

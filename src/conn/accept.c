@@ -171,6 +171,14 @@ static int find_sockets(uvhttp__tcp_server_t *tcp_server, const char *address, u
     return status;
 }
 
+/* The one of "fd:N" still belongs to the caller. */
+static void close_own(const uvhttp__endpoint_t *endpoint, int *fds, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (fds[i] >= 0 && fds[i] != endpoint->fd) close(fds[i]);
+        fds[i] = -1;
+    }
+}
+
 static void note_opened(const uvhttp__tcp_server_t *tcp_server, const char *address, uvhttp__endpoint_t *endpoint,
                         uint16_t port) {
     if (endpoint->fd < 0) set_port(endpoint, port);
@@ -200,10 +208,7 @@ int uvhttp__tcp_server_listen(uvhttp__tcp_server_t *tcp_server, const char *addr
                  : open_sockets(&endpoint, (int)tcp_server->options.backlog, fds, count);
     if (status != UVHTTP_OK) {
         status = fail_to_open(tcp_server, address, status, &endpoint);
-        for (uint32_t i = 0; i < sets * count; i++) {
-            if (fds[i] >= 0) close(fds[i]);
-            fds[i] = -1;
-        }
+        close_own(&endpoint, fds, sets * count);
         return status;
     }
     if (!tcp_server->dry_run) note_opened(tcp_server, address, &endpoint, port_of(fds[0]));
@@ -344,7 +349,8 @@ static const uvhttp__listener_ops_t listener_ops = {.on_accept = on_accept,
                                                     .on_accept_error = on_accept_error,
                                                     .on_closed = on_listener_closed};
 
-/* Own loops: all addresses at once. Attached: called again for each address that is added. */
+/* Own loops: all addresses at once. Attached: at the start, without any, and again for each one that is added, which
+ * cannot fail then. */
 int uvhttp__tcp_loop_open_listeners(uvhttp__tcp_loop_t *loop) {
     uvhttp__tcp_server_t *tcp_server = loop->tcp_server;
     loop->place_post.run = on_place_post;
@@ -357,8 +363,7 @@ int uvhttp__tcp_loop_open_listeners(uvhttp__tcp_loop_t *loop) {
     while (loop->listeners_open < tcp_server->endpoint_count) {
         uint32_t i = loop->listeners_open;
         int *fd = &tcp_server->fds[i * tcp_server->loop_count + loop->index];
-        int status = uvhttp__listener_open(&loop->listeners[i], loop->io, *fd, &listener_ops);
-        if (status != UVHTTP_OK) return status;
+        uvhttp__listener_open(&loop->listeners[i], loop->io, *fd, &listener_ops);
         *fd = -1;
         loop->listeners_open++;
     }

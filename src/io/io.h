@@ -395,8 +395,8 @@ enum {
 
 /* Starts to accept on a listening socket, which the listener owns and closes. Memory is the caller's until on_closed.
  */
-int uvhttp__listener_open(uvhttp__listener_t *listener, uvhttp__loop_t *loop, int fd,
-                          const uvhttp__listener_ops_t *ops);
+void uvhttp__listener_open(uvhttp__listener_t *listener, uvhttp__loop_t *loop, int fd,
+                           const uvhttp__listener_ops_t *ops);
 /* Leaves new connections in the backlog: on_accept does not come any more. */
 void uvhttp__listener_pause(uvhttp__listener_t *listener);
 void uvhttp__listener_resume(uvhttp__listener_t *listener);

@@ -62,14 +62,13 @@ static bool is_unix(int fd) {
     return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain == AF_UNIX;
 }
 
-int uvhttp__listener_open(uvhttp__listener_t *listener, uvhttp__loop_t *loop, int fd,
-                          const uvhttp__listener_ops_t *ops) {
+void uvhttp__listener_open(uvhttp__listener_t *listener, uvhttp__loop_t *loop, int fd,
+                           const uvhttp__listener_ops_t *ops) {
     *listener = (uvhttp__listener_t){.loop = loop, .ops = ops, .fd = fd, .flags = UVHTTP__LISTENER_WANTED};
     if (is_unix(fd)) listener->flags |= UVHTTP__LISTENER_UNIX;
     uvhttp__list_init(&listener->link);
     uvhttp__list_push_back(&loop->listeners, &listener->link);
     loop->engine->listener_open(listener);
-    return UVHTTP_OK;
 }
 
 void uvhttp__listener_pause(uvhttp__listener_t *listener) {

@@ -75,6 +75,10 @@ static void block_for(uint64_t ns) {
     guest.blocked_ns += ns;
 }
 
+void sim_guest_was_blocked(uint64_t since_ns) {
+    guest.blocked_ns += sim_now_ns - since_ns;
+}
+
 static void on_prepare(uv_prepare_t *prepare) {
     (void)prepare;
 }
@@ -503,7 +507,7 @@ static bool start(void) {
     check_attached(attached);
     uint64_t begin_ns = sim_now_ns;
     int status = attached == UVHTTP_OK ? sim_server_listen(server) : attached;
-    guest.blocked_ns += sim_now_ns - begin_ns; /* the first one looks at spool_directory */
+    sim_guest_was_blocked(begin_ns); /* the first one looks at spool_directory */
     if (status == UVHTTP_OK) {
         if (guest.ready != !guest.stops_before)
             sim_fail("an attached server listens: on_ready came %u times", guest.ready);

@@ -4,7 +4,8 @@
  * else's.
  *
  * What it does as Linux does: level- and edge-triggered events, a half-closed socket, RST when unread bytes are closed
- * over, ECONNRESET once and EPIPE from then on, the lowest free descriptor is used again at once. */
+ * over, ECONNRESET once and EPIPE from then on, the lowest free descriptor is used again at once, a socket closes with
+ * the last of its descriptors (of listening ones only there may be several). */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
@@ -158,7 +159,7 @@ uint32_t sim_events(int fd) {
     const descriptor_t *it = &descriptors[fd - FD_FIRST];
     switch (it->kind) {
         case STREAM: return stream_events(it->conn);
-        case LISTENER: return it->waiting > 0 ? EPOLLIN : 0;
+        case LISTENER: return it->backlog->size > 0 ? EPOLLIN : 0;
         case EVENT: return it->number > 0 ? EPOLLIN : 0;
         case EPOLL: return sim_fd_ready(fd) ? EPOLLIN : 0;
         case TIMER: return it->number <= sim_now_ns ? EPOLLIN : 0;
@@ -198,7 +199,7 @@ static bool somebody_waits_for_nothing(void) {
     if (!sim_standard_error_is_good()) return false; /* lines of the start are written before anybody is served */
     for (int i = 0; i < descriptors_end; i++) {
         const descriptor_t *it = &descriptors[i];
-        if (it->kind == LISTENER && it->waiting > 0 && !it->closing && is_of_server(it->port)) return true;
+        if (it->kind == LISTENER && it->backlog->size > 0 && !it->closing && is_of_server(it->port)) return true;
     }
     return false;
 }
@@ -232,7 +233,7 @@ static descriptor_t *find_listener(uint32_t client, uint16_t port) {
     for (int i = 0; i < descriptors_end && count < LISTENERS_MAX; i++)
         if (descriptors[i].kind == LISTENER && descriptors[i].port == port) listeners[count++] = &descriptors[i];
     descriptor_t *chosen = count ? listeners[client % count] : NULL;
-    return chosen && chosen->waiting < BACKLOG_MAX ? chosen : NULL;
+    return chosen && chosen->backlog->size < BACKLOG_MAX ? chosen : NULL;
 }
 
 static sim_conn_t *conn_new(uint32_t client, void (*wake)(void *arg), void *arg) {
@@ -256,8 +257,10 @@ sim_conn_t *sim_connect(uint32_t client, uint16_t port, void (*wake)(void *arg),
     sim_conn_t *conn = conn_new(client, wake, arg);
     conn->is_unix = listens_on_unix;
     conn->ip = sim_socket_address_of(client, port);
-    listener->backlog[listener->waiting++] = conn;
-    happened(FD_FIRST + (int)(listener - descriptors));
+    backlog_t *backlog = listener->backlog;
+    backlog->conns[backlog->size++] = conn;
+    for (int i = 0; i < descriptors_end; i++)
+        if (descriptors[i].backlog == backlog) happened(FD_FIRST + i);
     sim_trace("connect", client, 0);
     return conn;
 }
@@ -394,8 +397,9 @@ int __wrap_listen(int fd, int backlog) {
     (void)backlog;
     descriptor_t *it = sim_find(fd, "listen");
     it->kind = LISTENER;
-    it->backlog = calloc(BACKLOG_MAX, sizeof(sim_conn_t *));
+    it->backlog = calloc(1, sizeof *it->backlog);
     if (!it->backlog) abort();
+    it->backlog->holders = 1;
     return 0;
 }
 
@@ -413,8 +417,8 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size)
         if (it->kind == STREAM) it->conn->error = 0;
         return 0;
     }
-    if (level == SOL_SOCKET && name == SO_DOMAIN && it->kind == LISTENER) {
-        *(int *)value = listens_on_unix ? AF_UNIX : AF_INET;
+    if (level == SOL_SOCKET && it->kind == LISTENER) {
+        *(int *)value = name == SO_DOMAIN ? listens_on_unix ? AF_UNIX : AF_INET : name == SO_TYPE ? SOCK_STREAM : 1;
         return 0;
     }
     if (level != IPPROTO_TCP || name != TCP_INFO || (it->kind != STREAM && it->kind != LISTENER)) {
@@ -423,7 +427,7 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size)
     }
     struct tcp_info info = {0};
     if (it->kind == LISTENER) {
-        info.tcpi_unacked = it->waiting;
+        info.tcpi_unacked = it->backlog->size;
         it->closing = true; /* it asks before it takes the rest */
     }
     if (it->kind == STREAM) info.tcpi_bytes_acked = it->conn->to_client.passed;
@@ -432,17 +436,17 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size)
     return 0;
 }
 
-static sim_conn_t *take_first(descriptor_t *listener) {
-    sim_conn_t *conn = listener->backlog[0];
-    listener->waiting--;
-    memmove(listener->backlog, listener->backlog + 1, listener->waiting * sizeof(sim_conn_t *));
+static sim_conn_t *take_first(backlog_t *backlog) {
+    sim_conn_t *conn = backlog->conns[0];
+    backlog->size--;
+    memmove(backlog->conns, backlog->conns + 1, backlog->size * sizeof(sim_conn_t *));
     return conn;
 }
 
 /* ECONNABORTED is about a connection that has gone, which leaves the backlog with that. */
 static int fail_accept(descriptor_t *listener, int error) {
-    if (error == ECONNABORTED && !listener->backlog[0]->client_rst) error = EINTR;
-    if (error == ECONNABORTED) server_close(take_first(listener));
+    if (error == ECONNABORTED && !listener->backlog->conns[0]->client_rst) error = EINTR;
+    if (error == ECONNABORTED) server_close(take_first(listener->backlog));
     if (error != ECONNABORTED && error != EINTR) refused_ns = sim_now_ns;
     if (is_of_server(listener->port) && !listener->closing) sim_traffic.accept_errors++;
     sim_trace("accept4 fails", (uint64_t)error, 0);
@@ -453,7 +457,7 @@ static int fail_accept(descriptor_t *listener, int error) {
 int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags) {
     (void)address, (void)size, (void)flags;
     descriptor_t *listener = sim_find(fd, "accept4");
-    if (listener->waiting == 0) {
+    if (listener->backlog->size == 0) {
         errno = EAGAIN;
         return -1;
     }
@@ -464,7 +468,7 @@ int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
         return fail_accept(listener, EMFILE);
     int made = sim_descriptor_new(STREAM);
     if (made < 0) return -1;
-    sim_conn_t *conn = take_first(listener);
+    sim_conn_t *conn = take_first(listener->backlog);
     descriptors[made - FD_FIRST].conn = conn;
     conn->fd = made;
     conn->accepted = true;
@@ -586,8 +590,20 @@ int __wrap_ioctl(int fd, unsigned long request, ...) {
     return 0;
 }
 
+static int duplicate(const descriptor_t *listener) {
+    if (listener->kind != LISTENER) sim_fail("a duplicate of a descriptor that is no listening socket");
+    int fd = sim_descriptor_new(LISTENER);
+    if (fd < 0) return fd;
+    descriptor_t *made = sim_find(fd, "fcntl");
+    made->port = listener->port;
+    made->backlog = listener->backlog;
+    made->backlog->holders++;
+    return fd;
+}
+
 static int simulated_fcntl(int fd, int command) {
-    (void)sim_find(fd, "fcntl");
+    const descriptor_t *it = sim_find(fd, "fcntl");
+    if (command == F_DUPFD_CLOEXEC) return duplicate(it);
     return command == F_GETFL ? O_RDWR | O_NONBLOCK : 0;
 }
 
@@ -600,20 +616,25 @@ int __wrap_fcntl64(int fd, int command, ...) {
     return __real_fcntl64(fd, command, value);
 }
 
+/* Connections that wait there are reset. */
+static void close_backlog(backlog_t *backlog) {
+    for (uint32_t i = 0; i < backlog->size; i++) {
+        backlog->conns[i]->linger_zero = true;
+        backlog->conns[i]->never_accepted = refused_ns == sim_now_ns;
+        server_close(backlog->conns[i]);
+    }
+    free(backlog);
+}
+
 int __wrap_close(int fd) {
     if (!sim_is_simulated(fd)) return __real_close(fd);
     descriptor_t *it = sim_find(fd, "close");
     for (int i = 0; i < descriptors_end; i++)
         if (descriptors[i].kind == EPOLL) sim_set_drop(descriptors[i].set, fd);
     if (it->kind == EPOLL) sim_set_free(it->set);
-    for (uint32_t i = 0; i < it->waiting; i++) { /* connections in a backlog are reset */
-        it->backlog[i]->linger_zero = true;
-        it->backlog[i]->never_accepted = refused_ns == sim_now_ns;
-        server_close(it->backlog[i]);
-    }
+    if (it->kind == LISTENER && --it->backlog->holders == 0) close_backlog(it->backlog);
     descriptor_t was = *it;
     *it = (descriptor_t){.kind = FREE};
-    free(was.backlog);
     if (was.kind == STREAM && was.conn->accepted) streams_open--;
     if (was.kind == STREAM && was.conn->takes_place) places_used--;
     if (was.kind == STREAM && was.conn->takes_place) sim_traffic.closed++;

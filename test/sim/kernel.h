@@ -66,6 +66,12 @@ typedef struct item {
     bool edge; /* something has happened since it was reported */
 } item_t;
 
+/* Of a listening socket. Several descriptors may have it. */
+typedef struct backlog {
+    sim_conn_t *conns[BACKLOG_MAX];
+    uint32_t size, holders;
+} backlog_t;
+
 typedef struct epoll_set {
     item_t *items;
     uint32_t count, capacity;
@@ -80,9 +86,8 @@ typedef struct descriptor {
     struct sim_file *file; /* DISK; its position is `number` */
     epoll_set_t *set;      /* EPOLL */
     uint64_t number;       /* EVENT: what was written; TIMER: when it fires, SIM_NEVER: not set */
-    sim_conn_t **backlog;  /* LISTENER: BACKLOG_MAX of them */
+    backlog_t *backlog;    /* LISTENER */
     bool closing;          /* LISTENER: it is about to be closed */
-    uint32_t waiting;
     uint16_t port;
 } descriptor_t;
 

@@ -347,6 +347,8 @@ void sim_guest_run(struct uvhttp_server *server, uint64_t seed);
 void sim_guest_stop(void);
 /* The application is busy: it serves nobody. */
 bool sim_guest_is_blocked(void);
+/* Since then: by a call of the library that may take time. */
+void sim_guest_was_blocked(uint64_t since_ns);
 /* A callback of a handler, which had something to do. */
 void sim_guest_called(void);
 /* Frees a server of the loop: its handles are to go, and the loop is blocked as long as it takes. */

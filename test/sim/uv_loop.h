@@ -39,4 +39,11 @@ int sim_uv_loop_close(void);
 
 void sim_second_attach(uv_loop_t *loop, uint64_t seed);
 
+/* --- visitors.c: its clients, and those of its successor --- */
+
+/* stay: they ask several times. The first time within max_ms. */
+void sim_visitors_invite(uint64_t seed, uint32_t count, uint32_t max_ms, bool stay);
+/* The last of these servers is about to stop: who has no response from here on may get none. */
+void sim_visitors_stop(void);
+
 #endif
