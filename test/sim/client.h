@@ -432,6 +432,7 @@ enum { SIM_EDITED_ALL, SIM_EDITED_UNLESS, SIM_EDITED_PART, SIM_EDITED_RESUMES, S
 typedef struct sim_edited_head {
     int status;
     uint64_t size;
+    bool coded; /* it is about the variant */
     char etag[64], range[64];
 } sim_edited_head_t;
 

@@ -68,6 +68,7 @@ void sim_coding_begin(const client_t *client, request_t *request, int status, co
     uint8_t number = number_of(coding);
     if (number & ~request->accepts)
         sim_fail("client %u: the response to %x is in a coding that it does not accept", client->id, request->tag);
+    if (number && !varies) sim_fail("client %u: the response to %x in a coding has no Vary", client->id, request->tag);
     if (!sim_compresses) return;
     bool all_have = request->is_coded && status == 200 && !sim_failing;
     if (all_have && !varies) sim_fail("client %u: the response to %x has no Vary", client->id, request->tag);

@@ -1,6 +1,7 @@
 /* Owns: files that somebody changes while they are served: puts others in their place, removes them, cuts them, appends
- * to them. It knows which versions of a file a response may have, from the moments of the changes and from what the
- * client has asked for, and each byte of each version. */
+ * to them. Some have a precompressed variant (.gz), which is one more file that somebody changes. It knows which versions
+ * of a file and of its variant a response may have, from the moments of the changes and from what the client has asked
+ * for, and each byte of each version. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 
 enum {
     FILES_EDITED = 4,
+    FILES_MAX = 2 * FILES_EDITED, /* behind them, at the same distance, their variants */
     SMALL_FILES = 2, /* of them, in front: kept in memory if the caches have place */
     VERSIONS_MAX = 24,
     SIZE_LEAST = 64,
@@ -22,6 +24,8 @@ enum {
     LATE_MS = 300,
     MARK_S = 1000 /* the real date of modification says which file and version it is: from here on */
 };
+
+#define OLDER_NS (2000 * SIM_MS)
 
 typedef struct version {
     uint64_t from_ns, to_ns; /* when it was the file; to_ns SIM_NEVER: it is */
@@ -39,11 +43,11 @@ typedef struct file {
 } file_t;
 
 struct sim_edited {
-    uint8_t file;
-    uint32_t candidates; /* versions that the response may have, a bit for each */
-    uint64_t begun_ns;   /* nobody can have looked for it before */
-    bool resumes;        /* If-Range */
-    uint8_t known;       /* the version whose etag the request has; VERSIONS_MAX: none */
+    uint8_t file, shown;      /* shown: what the response is about: the file or its variant */
+    uint32_t candidates;      /* versions of that which the response may have, a bit for each */
+    uint64_t begun_ns;        /* nobody can have looked for it before */
+    bool resumes;             /* If-Range */
+    uint8_t known_of, known;  /* the version whose etag the request has, and what it is one of; VERSIONS_MAX: none */
     char etag[ETAG_SIZE], came[ETAG_SIZE];
 };
 
@@ -51,7 +55,7 @@ bool sim_edits;
 bool sim_inodes_are_reused;
 uint32_t sim_edit_revalidate_ms;
 
-static file_t files[FILES_EDITED];
+static file_t files[FILES_MAX]; /* without a version: there is no such variant */
 static sim_random_t random_of_edits;
 static sim_actor_t editor;
 static uint32_t edits_left, edited_last;
@@ -62,7 +66,7 @@ static sim_random_t random_of_requests;
 /* --- the disk --- */
 
 static void path_of(char *path, size_t size, uint32_t file) {
-    snprintf(path, size, "%s/e%u", sim_files_root(), file);
+    snprintf(path, size, "%s/e%u%s", sim_files_root(), file % FILES_EDITED, file < FILES_EDITED ? "" : ".gz");
 }
 
 static uint32_t tag_of(uint32_t file, uint32_t content) {
@@ -109,19 +113,23 @@ static void change(uint32_t file, uint32_t number, uint32_t size_before) {
     mark(path, file, number);
 }
 
+static bool is_small(uint32_t file) {
+    return file % FILES_EDITED < SMALL_FILES;
+}
+
 /* The number of one that is gone is given again at once, as ext4 does. */
 static uint32_t free_inode(uint32_t file) {
-    if (!sim_inodes_are_reused || file >= SMALL_FILES) return files[file].count + 1;
+    if (!sim_inodes_are_reused || !is_small(file)) return files[file].count + 1;
     return files[file].count > 0 && now_of(file)->inode == 1 ? 2 : 1;
 }
 
 static uint32_t any_size(uint32_t file) {
-    return SIZE_LEAST + sim_log_uniform(&random_of_edits, file < SMALL_FILES ? SMALL_SIZE : LARGE_SIZE);
+    return SIZE_LEAST + sim_log_uniform(&random_of_edits, is_small(file) ? SMALL_SIZE : LARGE_SIZE);
 }
 
 bool sim_edited_level(struct stat *info) {
     uint64_t file = (uint64_t)info->st_mtim.tv_sec - MARK_S, number = (uint64_t)info->st_mtim.tv_nsec;
-    if (!sim_edits || file >= FILES_EDITED || number >= files[file].count) return false;
+    if (!sim_edits || file >= FILES_MAX || number >= files[file].count) return false;
     const version_t *version = &files[file].versions[number];
     struct timespec time = {.tv_sec = (time_t)(version->modified_ns / 1000000000u),
                             .tv_nsec = (long)(version->modified_ns % 1000000000u)};
@@ -144,12 +152,22 @@ static void add_version(uint32_t file, version_t version) {
     its->versions[its->count++] = version;
 }
 
-static void replace(uint32_t file) {
+static void replace_by(uint32_t file, uint32_t size) {
     const file_t *its = &files[file];
-    bool same = its->count > 0 && !now_of(file)->absent && sim_one_in(&random_of_edits, 2);
-    uint32_t size = same ? now_of(file)->size : any_size(file);
     add_version(file, (version_t){.size = size, .content = its->count, .inode = free_inode(file)});
     put(file, its->count - 1);
+}
+
+static void replace(uint32_t file) {
+    bool same = files[file].count > 0 && !now_of(file)->absent && sim_one_in(&random_of_edits, 2);
+    replace_by(file, same ? now_of(file)->size : any_size(file));
+}
+
+/* So that one of the same size, and perhaps with the same inode, is where it was. */
+static void replace_twice(uint32_t file) {
+    uint32_t size = now_of(file)->size;
+    replace_by(file, any_size(file));
+    replace_by(file, size);
 }
 
 static void take_away(uint32_t file) {
@@ -172,11 +190,13 @@ static void resize(uint32_t file) {
 }
 
 static void edit(uint32_t file) {
-    if (files[file].count == VERSIONS_MAX) return;
+    if (files[file].count == 0 || files[file].count + 1 >= VERSIONS_MAX) return;
     uint32_t kind = sim_below(&random_of_edits, 8);
     sim_trace("an edit", file, kind);
-    if (now_of(file)->absent || kind < 4)
+    if (now_of(file)->absent || kind < 3)
         replace(file);
+    else if (kind == 3)
+        replace_twice(file);
     else if (kind < 6)
         resize(file);
     else
@@ -189,7 +209,7 @@ static uint64_t soon_ns(void) {
 
 /* Some come within a tick, others behind what they change has been looked up. */
 static void step(sim_actor_t *actor) {
-    if (!sim_one_in(&random_of_edits, 3)) edited_last = sim_below(&random_of_edits, FILES_EDITED);
+    if (!sim_one_in(&random_of_edits, 3)) edited_last = sim_below(&random_of_edits, FILES_MAX);
     edit(edited_last);
     actor->next_ns = soon_ns();
     if (--edits_left > 0) return;
@@ -203,7 +223,7 @@ static void ignore(sim_actor_t *actor) {
 
 void sim_editor_end(void) {
     char path[96];
-    for (uint32_t i = 0; written && i < FILES_EDITED; i++) {
+    for (uint32_t i = 0; written && i < FILES_MAX; i++) {
         path_of(path, sizeof path, i);
         (void)unlink(path);
     }
@@ -228,8 +248,10 @@ void sim_editor_reset(uint64_t seed) {
 void sim_editor_new(void) {
     if (!sim_edits) return;
     written = true;
-    for (uint32_t i = 0; i < FILES_EDITED; i++) {
-        if (sim_one_in(&random_of_edits, 6))
+    for (uint32_t i = 0; i < FILES_MAX; i++) {
+        bool variant = i >= FILES_EDITED;
+        if (variant && (sim_compresses || sim_one_in(&random_of_edits, 2))) continue;
+        if (sim_one_in(&random_of_edits, variant ? 3 : 6))
             add_version(i, (version_t){.absent = true});
         else
             replace(i);
@@ -251,6 +273,7 @@ void sim_edited_plan(op_t *op, sim_random_t *r, bool slow) {
         op->size = 1 + sim_log_uniform(r, LARGE_SIZE);
     }
     op->head = op->raw <= SIM_EDITED_UNLESS && sim_one_in(r, 6);
+    op->accepts = sim_compresses ? op->accepts : !sim_one_in(r, 3);
 }
 
 /* One that somebody has got, rather a recent one. */
@@ -265,9 +288,10 @@ struct sim_edited *sim_edited_new(const op_t *op) {
     if (!edited) abort();
     const bool asks = op->raw == SIM_EDITED_UNLESS || op->raw == SIM_EDITED_RESUMES;
     *edited = (struct sim_edited){.file = op->file, .begun_ns = sim_now_ns, .known = VERSIONS_MAX};
-    if (asks) edited->known = some_known(&files[op->file]);
+    edited->known_of = op->file + (op->accepts && sim_one_in(&random_of_requests, 2) ? FILES_EDITED : 0);
+    if (asks) edited->known = some_known(&files[edited->known_of]);
     if (edited->known < VERSIONS_MAX)
-        snprintf(edited->etag, sizeof edited->etag, "%s", files[op->file].versions[edited->known].etag);
+        snprintf(edited->etag, sizeof edited->etag, "%s", files[edited->known_of].versions[edited->known].etag);
     edited->resumes = op->raw == SIM_EDITED_RESUMES && edited->known < VERSIONS_MAX;
     return edited;
 }
@@ -291,19 +315,46 @@ bool sim_edited_field(const op_t *op, const request_t *request, uint32_t number,
 
 /* What a response may be about: the file as it was a moment before its request, or later. How long a moment is, is the
  * promise of uvhttp/static.h. */
-static bool may_be(const struct sim_edited *edited, const version_t *version) {
+static uint64_t moment_ns(void) {
     uint64_t interval_ms = sim_edit_revalidate_ms ? sim_edit_revalidate_ms : 1000;
-    uint64_t moment_ns = (2 * interval_ms + LATE_MS) * SIM_MS;
+    return (2 * interval_ms + LATE_MS) * SIM_MS;
+}
+
+static bool may_be(const struct sim_edited *edited, const version_t *version) {
     return sim_failing || !sim_look_ups_wait || version->to_ns == SIM_NEVER ||
-           version->to_ns + moment_ns > edited->begun_ns;
+           version->to_ns + moment_ns() > edited->begun_ns;
+}
+
+/* A variant is sent if it is smaller than the file, and at most two seconds older. */
+static bool may_stand_for(const version_t *variant, const version_t *version) {
+    return !variant->absent && !version->absent && variant->size < version->size &&
+           variant->modified_ns + OLDER_NS >= version->modified_ns;
+}
+
+static bool may_be_sent(const struct sim_edited *edited, const version_t *variant) {
+    const file_t *file = &files[edited->file];
+    for (uint32_t i = 0; i < file->count; i++)
+        if (may_be(edited, &file->versions[i]) && may_stand_for(variant, &file->versions[i])) return true;
+    return false;
+}
+
+/* Nothing has changed for so long that everybody knows it. */
+static bool has_variant(const struct sim_edited *edited) {
+    const file_t *variant = &files[edited->file + FILES_EDITED];
+    if (sim_failing || !sim_look_ups_wait || variant->count == 0) return false;
+    const version_t *of_both[] = {now_of(edited->file), now_of(edited->file + FILES_EDITED)};
+    for (int i = 0; i < 2; i++)
+        if (of_both[i]->from_ns + moment_ns() > edited->begun_ns) return false;
+    return may_stand_for(of_both[1], of_both[0]);
 }
 
 static uint32_t all_that(const struct sim_edited *edited, bool absent, uint64_t size) {
-    const file_t *file = &files[edited->file];
+    const file_t *file = &files[edited->shown];
     uint32_t found = 0;
     for (uint32_t i = 0; i < file->count; i++) {
         const version_t *version = &file->versions[i];
-        if (version->absent == absent && (absent || version->size == size) && may_be(edited, version))
+        bool fits = version->absent == absent && (absent || version->size == size) && may_be(edited, version);
+        if (fits && (edited->shown == edited->file || may_be_sent(edited, version)))
             found |= UINT32_C(1) << i;
     }
     return found;
@@ -311,9 +362,12 @@ static uint32_t all_that(const struct sim_edited *edited, bool absent, uint64_t 
 
 bool sim_edited_may_break(const request_t *request) {
     if (!request->edited) return false;
-    const file_t *file = &files[request->edited->file];
-    for (uint32_t i = 0; i < file->count; i++)
-        if (file->versions[i].cut && may_be(request->edited, &file->versions[i])) return true;
+    const uint32_t both[] = {request->edited->file, request->edited->file + FILES_EDITED};
+    for (uint32_t i = 0; i < 2 * VERSIONS_MAX; i++) {
+        const file_t *file = &files[both[i % 2]];
+        const version_t *version = &file->versions[i / 2];
+        if (i / 2 < file->count && version->cut && may_be(request->edited, version)) return true;
+    }
     return false;
 }
 
@@ -331,7 +385,7 @@ static void took_part(const client_t *client, request_t *request, const sim_edit
         last < first || last >= all)
         sim_fail("client %u: %x is a part without a range: %s", client->id, request->tag, head->range);
     edited->candidates = all_that(edited, false, all);
-    if (edited->resumes) edited->candidates &= UINT32_C(1) << edited->known;
+    if (edited->resumes) edited->candidates &= edited->shown == edited->known_of ? UINT32_C(1) << edited->known : 0;
     request->status = 206;
     request->size = (uint32_t)(last + 1 - first);
 }
@@ -339,6 +393,10 @@ static void took_part(const client_t *client, request_t *request, const sim_edit
 void sim_edited_came(const client_t *client, request_t *request, const sim_edited_head_t *head) {
     struct sim_edited *edited = request->edited;
     snprintf(edited->came, sizeof edited->came, "%s", head->etag);
+    edited->shown = edited->file + (head->coded ? FILES_EDITED : 0);
+    if ((head->status == 200 || head->status == 206) && request->accepts && !head->coded && has_variant(edited))
+        sim_fail("client %u: the response to %x is not about the variant of e%u", client->id, request->tag,
+                 edited->file);
     switch (head->status) {
         case 200:
             edited->candidates = all_that(edited, false, head->size);
@@ -349,7 +407,7 @@ void sim_edited_came(const client_t *client, request_t *request, const sim_edite
         case 206: took_part(client, request, head); break;
         case 304:
             edited->candidates =
-                edited->known < VERSIONS_MAX && may_be(edited, &files[edited->file].versions[edited->known]);
+                edited->known < VERSIONS_MAX && may_be(edited, &files[edited->known_of].versions[edited->known]);
             request->refusal = 304;
             break;
         case 404:
@@ -359,16 +417,17 @@ void sim_edited_came(const client_t *client, request_t *request, const sim_edite
         default: return;
     }
     if (!edited->candidates)
-        sim_fail("client %u: the response to %x (status %d, %llu bytes, ETag %s) is about no version of e%u that it "
-                 "may be about",
-                 client->id, request->tag, head->status, (unsigned long long)head->size, head->etag, edited->file);
+        sim_fail("client %u: the response to %x (status %d, %llu bytes, ETag %s) is about no version of e%u%s that "
+                 "it may be about",
+                 client->id, request->tag, head->status, (unsigned long long)head->size, head->etag, edited->file,
+                 head->coded ? ".gz" : "");
 }
 
 void sim_edited_take(const client_t *client, request_t *request, uint64_t at, const char *data, size_t size) {
     struct sim_edited *edited = request->edited;
     for (uint32_t i = 0; i < VERSIONS_MAX; i++) {
         if (!(edited->candidates >> i & 1)) continue;
-        uint32_t tag = tag_of(edited->file, files[edited->file].versions[i].content);
+        uint32_t tag = tag_of(edited->shown, files[edited->shown].versions[i].content);
         if (sim_mismatch(data, tag, request->from + at, size) < size) edited->candidates &= ~(UINT32_C(1) << i);
     }
     if (!edited->candidates)
@@ -376,15 +435,20 @@ void sim_edited_take(const client_t *client, request_t *request, uint64_t at, co
                  edited->file);
 }
 
+static void check_etag(const client_t *client, uint32_t file, uint32_t number, const char *etag, uint32_t other) {
+    for (uint32_t i = 0; i < files[other].count; i++)
+        if ((other != file || i != number) && strcmp(files[other].versions[i].etag, etag) == 0)
+            sim_fail("client %u: version %u of e%u and version %u of e%u have the same ETag, %s (those from %d on are "
+                     "variants)",
+                     client->id, number, file, i, other, etag, FILES_EDITED);
+}
+
 /* It is a strong one: no other bytes have it. */
 void sim_edited_ended(const client_t *client, const request_t *request) {
     const struct sim_edited *edited = request->edited;
-    file_t *file = &files[edited->file];
     if (request->head || (edited->candidates & (edited->candidates - 1))) return; /* nobody knows which it is */
     uint32_t number = (uint32_t)__builtin_ctz(edited->candidates);
-    snprintf(file->versions[number].etag, ETAG_SIZE, "%s", edited->came);
-    for (uint32_t i = 0; i < file->count; i++)
-        if (i != number && file->versions[i].etag[0] && strcmp(file->versions[i].etag, edited->came) == 0)
-            sim_fail("client %u: versions %u and %u of e%u have the same ETag, %s", client->id, i, number, edited->file,
-                     edited->came);
+    snprintf(files[edited->shown].versions[number].etag, ETAG_SIZE, "%s", edited->came);
+    check_etag(client, edited->shown, number, edited->came, edited->file);
+    check_etag(client, edited->shown, number, edited->came, edited->file + FILES_EDITED);
 }

@@ -136,6 +136,12 @@ static long cachestat_call(const uint64_t *range, uint64_t *pages) {
     return 0;
 }
 
+/* It writes at most one line in some time, also across runs. */
+void __wrap_uvhttp__log_file_error(int fd, const char *path, uint64_t offset, int error) {
+    (void)fd, (void)path;
+    sim_trace("a file cannot be read", offset, (uint64_t)error);
+}
+
 long __real_syscall(long number, ...);
 
 /* What C libraries have no function for: enabling a ring, which liburing 2.3 does not export; cachestat(2); openat2(2),

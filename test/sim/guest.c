@@ -503,11 +503,11 @@ static void check_attached(int status) {
 static bool start(void) {
     uvhttp_server_t *server = guest.server;
     if (guest.stops_before) stop_now(server);
+    uint64_t begin_ns = sim_now_ns;
     int attached = uvhttp_server_attach(server, &guest.loop);
     check_attached(attached);
-    uint64_t begin_ns = sim_now_ns;
     int status = attached == UVHTTP_OK ? sim_server_listen(server) : attached;
-    sim_guest_was_blocked(begin_ns); /* the first one looks at spool_directory */
+    sim_guest_was_blocked(begin_ns); /* it looks at spool_directory, and may write to the log */
     if (status == UVHTTP_OK) {
         if (guest.ready != !guest.stops_before)
             sim_fail("an attached server listens: on_ready came %u times", guest.ready);

@@ -155,6 +155,7 @@ static void check_head(client_t *client, uint32_t at, stream_t *stream, head_t h
     request_t *request = &client->requests[at];
     if (stream->headed) sim_fail("client %u: a second head for request %x", client->id, request->tag);
     head.edited.status = head.status;
+    head.edited.coded = head.coding[0] != '\0';
     if (request->edited) sim_edited_came(client, request, &head.edited);
     if ((request->untagged || request->upgrade) && head.status == request->status) head.tagged = true;
     if (sim_failing && head.status >= 300) head.tagged = false;

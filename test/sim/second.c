@@ -121,15 +121,15 @@ static uvhttp_server_t *make(attached_t *it, uvhttp_engine_t engine) {
 
 /* Whether it listens. The socket is its own from then on, else it is as before. */
 static bool attach(attached_t *it, const char *address) {
+    uint64_t begin_ns = sim_now_ns;
     bool uring = UVHTTP_WITH_URING && sim_one_in(&random_numbers, 2);
     *it = (attached_t){.frees_later = sim_one_in(&random_numbers, 2)};
     it->server = make(it, uring ? UVHTTP_ENGINE_URING : UVHTTP_ENGINE_EPOLL);
     if (!it->server && !sim_memory_has_failed()) sim_fail("no second server");
     if (!it->server) return false;
     int status = uvhttp_server_attach(it->server, loop_of_both);
-    uint64_t begin_ns = sim_now_ns;
     if (status == UVHTTP_OK) status = uvhttp_server_listen(it->server, address, NULL);
-    sim_guest_was_blocked(begin_ns); /* it looks at spool_directory */
+    sim_guest_was_blocked(begin_ns);
     if (status == UVHTTP_OK) {
         uvhttp_server_on_stopped(it->server, on_stopped, it);
         return true;

@@ -683,7 +683,7 @@ static void add_routes(uvhttp_server_t *server, uint32_t loop_count) {
 /* Little of it is kept where the caches are small, while responses still send it. */
 static void add_files(uvhttp_server_t *server, uint64_t seed) {
     sim_random_t random = sim_random_of(seed, 0x95);
-    uvhttp_static_options_t options = {.sendfile_min = 5000, .helper_threads = 2, .no_precompressed = true};
+    uvhttp_static_options_t options = {.sendfile_min = 5000, .helper_threads = 2, .no_precompressed = !sim_edits};
     if (sim_one_in(&random, 3)) options.cache_entries_max = 1 + sim_below(&random, 4);
     if (sim_one_in(&random, 3)) options.open_files_max = 1 + sim_below(&random, 3);
     if (sim_one_in(&random, 3)) options.cache_size_max = 1 + sim_log_uniform(&random, 100000);
