@@ -59,6 +59,7 @@ static file_t files[FILES_MAX]; /* without a version: there is no such variant *
 static sim_random_t random_of_edits;
 static sim_actor_t editor;
 static uint32_t edits_left, edited_last;
+static uint32_t files_used; /* the first ones; the others stay as they are, and nobody asks for them */
 static uint64_t tick_ns; /* of the clock of the file system */
 static bool written;     /* there are files on the disk */
 static sim_random_t random_of_requests;
@@ -207,9 +208,13 @@ static uint64_t soon_ns(void) {
     return sim_now_ns + sim_log_uniform(&random_of_edits, 1500000) * UINT64_C(1000);
 }
 
+static uint32_t any_file(void) {
+    return sim_below(&random_of_edits, files_used) + (sim_one_in(&random_of_edits, 3) ? FILES_EDITED : 0);
+}
+
 /* Some come within a tick, others behind what they change has been looked up. */
 static void step(sim_actor_t *actor) {
-    if (!sim_one_in(&random_of_edits, 3)) edited_last = sim_below(&random_of_edits, FILES_MAX);
+    if (!sim_one_in(&random_of_edits, 3)) edited_last = any_file();
     edit(edited_last);
     actor->next_ns = soon_ns();
     if (--edits_left > 0) return;
@@ -241,6 +246,7 @@ void sim_editor_reset(uint64_t seed) {
     edited_last = 0;
     tick_ns = ticks_ms[sim_below(&random_of_edits, 3)] * SIM_MS;
     if (!sim_edits) return;
+    files_used = sim_one_in(&random_of_edits, 2) ? 1 : FILES_EDITED;
     edits_left = 1 + sim_below(&random_of_edits, EDITS_MAX);
     sim_edit_revalidate_ms = sim_one_in(&random_of_edits, 2) ? 0 : 200 + sim_log_uniform(&random_of_edits, 2000);
 }
@@ -264,7 +270,7 @@ void sim_editor_new(void) {
 
 void sim_edited_plan(op_t *op, sim_random_t *r, bool slow) {
     op->edited = true;
-    op->file = (uint8_t)sim_below(r, slow ? SMALL_FILES : FILES_EDITED);
+    op->file = (uint8_t)sim_below(r, slow && files_used > SMALL_FILES ? SMALL_FILES : files_used);
     op->size = op->from = 0;
     op->ranges = 0;
     op->raw = (uint8_t)sim_below(r, SIM_EDITED_ASKS);
