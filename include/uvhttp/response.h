@@ -147,7 +147,8 @@ UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_begin(uvhttp_response_t *r
 /** Queues a copy of `size` bytes. Returns 0, UVHTTP_E_ABORTED (the client has disconnected), UVHTTP_E_STATE (before
  * begin or after end) or UVHTTP_E_LIMIT (more than config.write_queue_max bytes would be queued). After UVHTTP_E_LIMIT
  * nothing was queued: retry in uvhttp_deferred_on_drain. A write larger than that maximum never succeeds. On a worker
- * thread the call waits for the client instead, and `size` may be anything. */
+ * thread the call waits for the client instead, and `size` may be anything. UVHTTP_E_NOMEM: bytes are lost, and the
+ * response was cut off, so that the client cannot take it for complete. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_write(uvhttp_response_t *res, const void *data, size_t size);
 /** Adds a trailer field after the body (RFC 9110 section 6.5); copied. Call it between begin and end of a chunked
  * response, for a client that sent "TE: trailers". Announce it before begin with uvhttp_response_header(res, "Trailer",

@@ -11,6 +11,7 @@ typedef enum uvhttp__call_operation {
     UVHTTP__CALL_WRITE,
     UVHTTP__CALL_CAPACITY,
     UVHTTP__CALL_PUSH,
+    UVHTTP__CALL_CUT_OFF,
     UVHTTP__CALL_INTERIM,
     UVHTTP__CALL_END,
     UVHTTP__CALL_READ,

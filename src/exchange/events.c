@@ -60,10 +60,10 @@ static bool has_capacity(const uvhttp_events_t *events, const uvhttp__exchange_t
 }
 
 /* Without an end that the client could mistake for one of the application's. */
-static void cut_off(uvhttp_events_t *events, uvhttp__exchange_t *exchange, int status) {
-    events->failure = status;
-    if (status == UVHTTP_E_LIMIT) uvhttp__counters_add(&exchange->loop->tcp->counters, events_clients_dropped, 1);
-    exchange->protocol->reset(exchange, status);
+static void cut_off(uvhttp_events_t *events, uvhttp__exchange_t *exchange) {
+    events->failure = UVHTTP_E_LIMIT;
+    uvhttp__counters_add(&exchange->loop->tcp->counters, events_clients_dropped, 1);
+    exchange->protocol->reset(exchange, UVHTTP_E_LIMIT);
 }
 
 /* Sends or queues text. A client that is too slow is cut off. */
@@ -74,8 +74,10 @@ static void write_text(uvhttp_events_t *events, uvhttp_response_t *res, const ch
     if (has_capacity(events, exchange, size)) status = uvhttp_response_write(res, text, size);
     if (status == UVHTTP_OK)
         wait_for_heartbeat(events);
-    else if (status == UVHTTP_E_LIMIT || status == UVHTTP_E_NOMEM)
-        cut_off(events, exchange, status);
+    else if (status == UVHTTP_E_LIMIT)
+        cut_off(events, exchange);
+    else if (status == UVHTTP_E_NOMEM)
+        events->failure = status; /* the response was cut off */
 }
 
 /* Without capacity the comment is omitted: queued bytes keep the connection busy too, and may belong to an earlier

@@ -70,6 +70,11 @@ static int sink_end(uvhttp_response_t *res) {
     return exchange->protocol->body_ready(exchange);
 }
 
+static void sink_cut_off(uvhttp_response_t *res) {
+    uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
+    if (exchange->protocol) exchange->protocol->reset(exchange, UVHTTP_E_NOMEM);
+}
+
 static int sink_interim(uvhttp_response_t *res, int status, uvhttp_str_t fields) {
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
     if (!exchange->protocol || !exchange->protocol->is_open(exchange)) return UVHTTP_E_ABORTED;
@@ -92,6 +97,7 @@ static const uvhttp__response_sink_t sink = {.begin = sink_begin,
                                              .push = sink_push,
                                              .interim = sink_interim,
                                              .end = sink_end,
+                                             .cut_off = sink_cut_off,
                                              .defer = sink_defer};
 
 /* --- a new one --- */

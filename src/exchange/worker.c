@@ -72,6 +72,10 @@ static int sink_end(uvhttp_response_t *res) {
     return on_loop(res, UVHTTP__CALL_END, NULL, 0);
 }
 
+static void sink_cut_off(uvhttp_response_t *res) {
+    (void)on_loop(res, UVHTTP__CALL_CUT_OFF, NULL, 0);
+}
+
 static uvhttp_deferred_t *sink_defer(uvhttp_response_t *res) {
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
     bool aside = uvhttp__exchange_set_aside(exchange) == UVHTTP_OK;
@@ -86,6 +90,7 @@ static const uvhttp__response_sink_t worker_sink = {.begin = sink_begin,
                                                     .push = sink_push,
                                                     .interim = sink_interim,
                                                     .end = sink_end,
+                                                    .cut_off = sink_cut_off,
                                                     .defer = sink_defer};
 
 int uvhttp_request_read_body(uvhttp_request_t *req, uvhttp_str_t *piece, uint32_t timeout_ms) {
@@ -195,6 +200,7 @@ static void operate(uvhttp__call_t *call) {
                 status = sink->interim(res, call->interim_status, (uvhttp_str_t){call->data, call->size});
                 break;
             case UVHTTP__CALL_END: status = sink->end(res); break;
+            case UVHTTP__CALL_CUT_OFF: sink->cut_off(res); break;
             case UVHTTP__CALL_READ: break;
         }
     call->waits_for_client = status == UVHTTP_E_LIMIT && waits_for_capacity(call->operation);

@@ -343,6 +343,8 @@ typedef struct uvhttp__response_sink {
     int (*interim)(uvhttp_response_t *res, int status, uvhttp_str_t fields);
     /* The last piece has been written; closes the connection if UVHTTP__RESPONSE_MISSIZED is set. */
     int (*end)(uvhttp_response_t *res);
+    /* A piece is lost: the client shall see that the body is not complete, and gets nothing behind it. */
+    void (*cut_off)(uvhttp_response_t *res);
     /* Makes a handle (count 1). NULL: there is one already, or the response is a 503 now: out of memory, refused. */
     uvhttp_deferred_t *(*defer)(uvhttp_response_t *res);
 } uvhttp__response_sink_t;

@@ -60,6 +60,7 @@ int uvhttp_response_write(uvhttp_response_t *res, const void *data, size_t size)
     }
     problem = res->coder ? res->coder->write(res->coder, res, data, size) : res->sink->write(res, data, size);
     if (problem == 0 && sized) res->body.stream_left -= size;
+    if (problem == UVHTTP_E_NOMEM) res->sink->cut_off(res);
     return problem;
 }
 

@@ -1,7 +1,7 @@
 /* Owns: files that somebody changes while they are served: puts others in their place, removes them, cuts them, appends
- * to them. Some have a precompressed variant (.gz), which is one more file that somebody changes. It knows which versions
- * of a file and of its variant a response may have, from the moments of the changes and from what the client has asked
- * for, and each byte of each version. */
+ * to them. Some have a precompressed variant (.gz), which is one more file that somebody changes. It knows which
+ * versions of a file and of its variant a response may have, from the moments of the changes and from what the client
+ * has asked for, and each byte of each version. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 enum {
     FILES_EDITED = 4,
     FILES_MAX = 2 * FILES_EDITED, /* behind them, at the same distance, their variants */
-    SMALL_FILES = 2, /* of them, in front: kept in memory if the caches have place */
+    SMALL_FILES = 2,              /* of them, in front: kept in memory if the caches have place */
     VERSIONS_MAX = 24,
     SIZE_LEAST = 64,
     SMALL_SIZE = 4000,
@@ -43,11 +43,11 @@ typedef struct file {
 } file_t;
 
 struct sim_edited {
-    uint8_t file, shown;      /* shown: what the response is about: the file or its variant */
-    uint32_t candidates;      /* versions of that which the response may have, a bit for each */
-    uint64_t begun_ns;        /* nobody can have looked for it before */
-    bool resumes;             /* If-Range */
-    uint8_t known_of, known;  /* the version whose etag the request has, and what it is one of; VERSIONS_MAX: none */
+    uint8_t file, shown;     /* shown: what the response is about: the file or its variant */
+    uint32_t candidates;     /* versions of that which the response may have, a bit for each */
+    uint64_t begun_ns;       /* nobody can have looked for it before */
+    bool resumes;            /* If-Range */
+    uint8_t known_of, known; /* the version whose etag the request has, and what it is one of; VERSIONS_MAX: none */
     char etag[ETAG_SIZE], came[ETAG_SIZE];
 };
 
@@ -60,8 +60,8 @@ static sim_random_t random_of_edits;
 static sim_actor_t editor;
 static uint32_t edits_left, edited_last;
 static uint32_t files_used; /* the first ones; the others stay as they are, and nobody asks for them */
-static uint64_t tick_ns; /* of the clock of the file system */
-static bool written;     /* there are files on the disk */
+static uint64_t tick_ns;    /* of the clock of the file system */
+static bool written;        /* there are files on the disk */
 static sim_random_t random_of_requests;
 
 /* --- the disk --- */
@@ -360,8 +360,7 @@ static uint32_t all_that(const struct sim_edited *edited, bool absent, uint64_t 
     for (uint32_t i = 0; i < file->count; i++) {
         const version_t *version = &file->versions[i];
         bool fits = version->absent == absent && (absent || version->size == size) && may_be(edited, version);
-        if (fits && (edited->shown == edited->file || may_be_sent(edited, version)))
-            found |= UINT32_C(1) << i;
+        if (fits && (edited->shown == edited->file || may_be_sent(edited, version))) found |= UINT32_C(1) << i;
     }
     return found;
 }

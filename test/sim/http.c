@@ -267,9 +267,8 @@ static void check_tagged(client_t *client, request_t *request, const char *tag, 
 }
 
 static void edited_came(client_t *client, request_t *request, const char *length) {
-    sim_edited_head_t head = {.status = client->status,
-                              .size = length ? strtoull(length, NULL, 10) : 0,
-                              .coded = *coding_of(client) != '\0'};
+    sim_edited_head_t head = {
+        .status = client->status, .size = length ? strtoull(length, NULL, 10) : 0, .coded = *coding_of(client) != '\0'};
     const char *etag = field(client, "ETag"), *range = field(client, "Content-Range");
     snprintf(head.etag, sizeof head.etag, "%.*s", etag ? (int)strcspn(etag, "\r") : 0, etag ? etag : "");
     snprintf(head.range, sizeof head.range, "%.*s", range ? (int)strcspn(range, "\r") : 0, range ? range : "");

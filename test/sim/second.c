@@ -24,7 +24,6 @@ typedef struct attached {
     uint32_t visits_open, stopped;
 } attached_t;
 
-
 typedef struct visit {
     attached_t *at;
     uvhttp_timer_t timer;

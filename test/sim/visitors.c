@@ -52,9 +52,9 @@ static void ask(visitor_t *it) {
     it->left--;
     it->tag = FIRST_TAG + it->number * REQUESTS_MAX + it->left;
     it->size = sim_below(&it->random, BODY_MAX);
-    it->request_size = (size_t)snprintf(it->request, sizeof it->request,
-                                        "GET /visit/%x/%u/%u HTTP/1.1\r\nHost: a\r\n%s\r\n", it->tag, it->size,
-                                        sim_below(&it->random, DELAY_MS_MAX), it->left ? "" : "Connection: close\r\n");
+    it->request_size =
+        (size_t)snprintf(it->request, sizeof it->request, "GET /visit/%x/%u/%u HTTP/1.1\r\nHost: a\r\n%s\r\n", it->tag,
+                         it->size, sim_below(&it->random, DELAY_MS_MAX), it->left ? "" : "Connection: close\r\n");
     it->request_sent = it->received = 0;
     it->asked_ns = sim_now_ns;
     it->waits = true;

@@ -1,5 +1,5 @@
-/* Who owns what a listen was given, the descriptor of "fd:N" and a filter, as each system call and each allocation fails
- * once: the server, from a listen that succeeds until it is freed; otherwise still the caller. */
+/* Who owns what a listen was given, the descriptor of "fd:N" and a filter, as each system call and each allocation
+ * fails once: the server, from a listen that succeeds until it is freed; otherwise still the caller. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -46,8 +46,12 @@ static int write_plain(uvhttp_response_t *res, const char *data, size_t size) {
     return push(res, data, size);
 }
 
-static const uvhttp__response_sink_t sink = {
-    .begin = exchange_begin, .write = write_plain, .capacity = capacity, .push = push, .end = exchange_end};
+static const uvhttp__response_sink_t sink = {.begin = exchange_begin,
+                                             .write = write_plain,
+                                             .capacity = capacity,
+                                             .push = push,
+                                             .end = exchange_end,
+                                             .cut_off = exchange_cut_off};
 
 /* --- decoders --- */
 
@@ -310,7 +314,7 @@ static void test_a_response_that_breaks_off_does_not_look_whole(void **state) {
         size_t before = out_size;
         assert_int_equal(uvhttp_response_end(&ex.res), 0);
         assert_int_equal(out_size, before);
-        assert_string_equal(ex.log, "begin:200 end:missized ");
+        assert_string_equal(ex.log, "begin:200 cut off cut off end:missized ");
         done();
     }
     /* Shorter than announced. */

@@ -43,6 +43,10 @@ int exchange_end(uvhttp_response_t *res) {
     return exchange_of(res)->sink_result;
 }
 
+void exchange_cut_off(uvhttp_response_t *res) {
+    exchange_log(exchange_of(res), "cut off ");
+}
+
 static uvhttp_deferred_t *exchange_defer(uvhttp_response_t *res) {
     exchange_t *ex = exchange_of(res);
     exchange_log(ex, "defer ");
@@ -56,6 +60,7 @@ static const uvhttp__response_sink_t exchange_sink = {.begin = exchange_begin,
                                                       .write = exchange_write,
                                                       .interim = exchange_interim,
                                                       .end = exchange_end,
+                                                      .cut_off = exchange_cut_off,
                                                       .defer = exchange_defer};
 
 static uvhttp__span_t exchange_text(exchange_t *ex, const char *text, size_t size) {

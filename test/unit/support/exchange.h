@@ -35,6 +35,7 @@ exchange_t *exchange_of(const uvhttp_response_t *res);
 __attribute__((format(printf, 2, 3))) void exchange_log(exchange_t *ex, const char *format, ...);
 int exchange_begin(uvhttp_response_t *res);
 int exchange_end(uvhttp_response_t *res);
+void exchange_cut_off(uvhttp_response_t *res);
 /* Begins a request; never plain, so that decoding has to find out. */
 void exchange_request(exchange_t *ex, uvhttp_method_t method, uvhttp_str_t path, const char *query);
 void exchange_field(exchange_t *ex, const char *name, const char *value);
