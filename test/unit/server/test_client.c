@@ -97,13 +97,16 @@ static int other_listen(void) {
 enum { WHEN_ENDED = -1 };
 
 static atomic_int send_failure;         /* errno of the next failure; 0: none */
-static atomic_int sends_before_failure; /* WHEN_ENDED: all until the other server's FIN has come */
+static atomic_int sends_before_failure; /* WHEN_ENDED: the first; the second one waits for the other server's FIN */
+static atomic_bool first_was_sent;
 
 static bool send_fails(int fd) {
     struct sockaddr_in peer = {0};
     if (!send_failure || getpeername(fd, (struct sockaddr *)&peer, &(socklen_t){sizeof peer}) != 0) return false;
     if (peer.sin_port != other_port) return false;
-    if (sends_before_failure == WHEN_ENDED) return poll(&(struct pollfd){.fd = fd, .events = POLLRDHUP}, 1, 0) == 1;
+    if (sends_before_failure == WHEN_ENDED)
+        return atomic_exchange(&first_was_sent, true) &&
+               poll(&(struct pollfd){.fd = fd, .events = POLLRDHUP}, 1, TIMEOUT_MS) == 1;
     return atomic_fetch_sub(&sends_before_failure, 1) == 0;
 }
 
@@ -145,6 +148,7 @@ ssize_t recv(int fd, void *data, size_t size, int flags) {
 
 static void fail_send(int error, int sends_before) {
     sends_before_failure = sends_before;
+    first_was_sent = false;
     send_failure = error;
 }
 
@@ -460,9 +464,9 @@ static void test_a_response_that_came_before_a_send_fails_counts(void **state) {
     ask_for(&(uvhttp_client_request_t){
         .url = url, .method = "PUT", .body = body, .body_size = sizeof body, .timeout_ms = UVHTTP_NEVER});
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fail_send(cases[i].error, WHEN_ENDED);
         int client = client_ask(serving, GET("/ask"));
         int fd = other_asked(listener, head, sizeof head);
-        fail_send(cases[i].error, WHEN_ENDED);
         setsockopt(fd, IPPROTO_TCP, TCP_CORK, &(int){1}, sizeof(int)); /* response and FIN come together */
         client_send_text(fd, cases[i].sent);
         shutdown(fd, SHUT_WR);
