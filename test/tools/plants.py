@@ -422,7 +422,7 @@ PLANTS = [
     Plant("an idle connection of a server that drains is closed at once", "src/protocol/http1_stream.c",
           "uvhttp__conn_now_ms(&session->conn) + uvhttp__session_config(session)->drain_idle_ms",
           "uvhttp__conn_now_ms(&session->conn)"),
-    Plant("a response goes on behind a piece that was lost", "src/message/response_stream.c",
+    Plant("a response continues behind a piece that was lost", "src/message/response_stream.c",
           "    if (problem == UVHTTP_E_NOMEM) res->sink->cut_off(res);\n", ""),
     # --- metrics, the limit of connections of an address, the access log ---
     Plant("metrics: a request whose client has gone is in no series", "src/exchange/respond.c",
