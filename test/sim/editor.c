@@ -25,7 +25,7 @@ enum {
     MARK_S = 1000 /* the real date of modification says which file and version it is: from here on */
 };
 
-#define OLDER_NS (2000 * SIM_MS)
+#define OLDER_NS (2000 * SIM_MS) /* a variant that is sent, than its file */
 
 typedef struct version {
     uint64_t from_ns, to_ns; /* when it was the file; to_ns SIM_NEVER: it is */

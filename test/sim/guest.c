@@ -268,7 +268,7 @@ void sim_guest_free(uvhttp_server_t *server) {
     guest.blocked = true;
     uvhttp_server_free(server);
     guest.blocked = false;
-    guest.blocked_ns += sim_now_ns - begin_ns;
+    sim_guest_was_blocked(begin_ns);
     guest.freed_at = guest.iterations;
 }
 
