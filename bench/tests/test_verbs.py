@@ -3,13 +3,15 @@
 import os
 import shutil
 import signal
+import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from test_model import some_record
 
-from uvhttp_bench import cli, revisions, rounds, session
+from uvhttp_bench import cli, processes, revisions, rounds, session
 from uvhttp_bench.commands import check, compare
 from uvhttp_bench.exits import BenchError, MissingError
 from uvhttp_bench.model import collection, database
@@ -183,18 +185,24 @@ def test_a_gate_that_cannot_count_is_skipped_and_one_that_crashed_has_failed() -
 def test_nothing_that_a_gate_has_started_outlives_it(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gate, note = tmp_path / "gate.py", tmp_path / "pid"
     gate.write_text(
-        "import pathlib, subprocess, sys, time\n"
+        "import os, pathlib, subprocess, sys, time\n"
         "one = subprocess.Popen(['sleep', '1000'], start_new_session=True)\n"
-        f"pathlib.Path({str(note)!r}).write_text(str(one.pid))\n"
+        f"pathlib.Path({str(note)!r} + '.new').write_text(str(one.pid))\n"
+        f"os.rename({str(note)!r} + '.new', {str(note)!r})\n"
         "time.sleep(1000)\n"
     )
-    monkeypatch.setattr(check, "SECONDS", 2 if how == "time" else 60)
+
+    def until_noted(process: "subprocess.Popen[str]", timeout: float | None = None) -> tuple[str, str]:
+        while not note.exists():
+            time.sleep(0.01)
+        if how == "interrupt":
+            raise KeyboardInterrupt
+        raise subprocess.TimeoutExpired(process.args, timeout or 0)
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", until_noted)
     if how == "interrupt":
-        signal.signal(signal.SIGALRM, signal.default_int_handler)
-        signal.setitimer(signal.ITIMER_REAL, 2)
         with pytest.raises(KeyboardInterrupt):
             check._one(gate, tmp_path)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
     else:
         assert [count.state for count in check._one(gate, tmp_path)] == ["failed"]
     left = int(note.read_text())
@@ -202,6 +210,38 @@ def test_nothing_that_a_gate_has_started_outlives_it(how: str, tmp_path: Path, m
     if line.exists() and line.read_bytes():
         os.kill(left, signal.SIGKILL)
         pytest.fail("it was left behind")
+
+
+def test_a_process_that_was_killed_is_gone_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel ends it some time after the signal; here each of the first signals is lost."""
+    kill, lost = os.kill, 10
+
+    def later(pid: int, number: int) -> None:
+        nonlocal lost
+        lost -= 1
+        if lost < 0:
+            kill(pid, number)
+
+    with subprocess.Popen(["sleep", "1000"], env={**os.environ, processes.MARK: "the mark of a test"}) as one:
+        try:
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "kill", later)
+                processes.kill_marked("the mark of a test")
+            gone = one.poll()
+        finally:
+            one.kill()
+        assert gone == -signal.SIGKILL
+
+
+def test_a_process_that_does_not_end_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen(["sleep", "1000"], env={**os.environ, processes.MARK: "the mark of a test"}) as one:
+        try:
+            with monkeypatch.context() as patch, pytest.raises(BenchError, match=f"processes {one.pid} "):
+                patch.setattr(os, "kill", lambda pid, number: None)
+                patch.setattr(processes, "KILL_SECONDS", 0)
+                processes.kill_marked("the mark of a test")
+        finally:
+            one.kill()
 
 
 # --- which tool ---

@@ -12,10 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from uvhttp_bench.exits import BenchError
+
 TICK = os.sysconf("SC_CLK_TCK")
 MARK = "BENCH_SERVER"  # a variable in the environment of a server's processes, wherever they go
 THREADS_MAX = 64  # of a process whose children are looked for while it is measured: each thread has a list of its own
-KILL_ROUNDS = 5
+KILL_SECONDS = 5  # a process may have to finish what the kernel does for it
 
 
 def cpu_seconds(pid: int) -> float:
@@ -164,14 +166,19 @@ class Processes:
 
 
 def kill_marked(mark: str) -> None:
-    """Processes that have left the session and the process group of their server still have its environment."""
+    """Processes that have left the session and the process group of their server still have its environment. They are gone
+    when this returns: one that has been killed may run for some time. BenchError when one is not gone in KILL_SECONDS."""
     wanted = f"{MARK}={mark}".encode()
-    for _ in range(KILL_ROUNDS):  # one that forks meanwhile is found in the next round
-        found = False
-        for pid in _all():
+    deadline = time.monotonic() + KILL_SECONDS
+    clear = 0
+    while clear < 2:  # twice: in execve a process has no environment for a moment
+        left = []
+        for pid in _all():  # in each round: one may have forked meanwhile
             with contextlib.suppress(OSError):
                 if wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                    left.append(pid)
                     os.kill(pid, signal.SIGKILL)
-                    found = True
-        if not found:
-            return
+        clear = 0 if left else clear + 1
+        if left and time.monotonic() > deadline:
+            raise BenchError(f"processes {', '.join(map(str, left))} were killed and do not end; see /proc/PID/stack")
+        time.sleep(0.002)
