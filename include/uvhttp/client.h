@@ -48,7 +48,8 @@ UVHTTP_EXPORT UVHTTP_IN_COROUTINE UVHTTP_MUST_USE int uvhttp_coro_request_sized(
  * nothing is retried. Any status is a response: 404 is not an error.
  *
  * Returns 0. On failure *response is NULL, and the result is one of:
- * - UVHTTP_E_ABORTED: the client of this server has disconnected (<uvhttp/coro.h>); UVHTTP_E_TIMEOUT;
+ * - UVHTTP_E_ABORTED: the client of this server has disconnected (<uvhttp/coro.h>); UVHTTP_E_STOPPING
+ * (uvhttp_coro_wake_on_stop); UVHTTP_E_TIMEOUT;
  * - UVHTTP_E_PEER_UNREACHABLE, UVHTTP_E_PEER_NAME;
  * - UVHTTP_E_PEER_RESET: reset, or closed before the response was complete;
  * - UVHTTP_E_PEER_RESPONSE: no HTTP response, or an ambiguous one;
@@ -80,9 +81,9 @@ UVHTTP_EXPORT UVHTTP_LOOP_THREAD UVHTTP_MUST_USE int uvhttp_client_send_sized(co
 /** Starts a request. on_done is called exactly once, never inside this call. Freeing the response earlier aborts the
  * request, and on_done is not called. Call it on the thread of a loop: in handlers and in any callback of a server. The
  * response must be freed before the loop ends; if a request of this server depends on it, free it in
- * uvhttp_deferred_on_abort. Returns 0, or an immediate error of the list above: *response is NULL then, and on_done is
- * not called. UVHTTP_E_STATE: no loop runs on this thread, or a name is to be looked up on a loop of a
- * uvhttp_tcp_server_t, which has no worker threads. */
+ * uvhttp_deferred_on_abort. Returns 0, or an immediate error, one of the codes of uvhttp_coro_request: *response is
+ * NULL then, and on_done is not called. UVHTTP_E_STATE: no loop runs on this thread, or a name is to be looked up on a
+ * loop of a uvhttp_tcp_server_t, which has no worker threads. */
 static inline UVHTTP_MUST_USE int uvhttp_client_send(const uvhttp_client_request_t *request, uvhttp_client_cb on_done,
                                                      void *user, uvhttp_client_response_t **response) {
     return uvhttp_client_send_sized(request, sizeof *request, on_done, user, response);

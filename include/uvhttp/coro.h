@@ -15,7 +15,8 @@ struct uvhttp_request;
  * - A request is aborted when its client disconnects, when it exceeds a limit of the server, and at the end of the
  * drain time. The current wait then returns UVHTTP_E_ABORTED. Every later wait returns it immediately. The handler
  * should then return. Ignoring it is harmless: writes are refused and the response is dropped.
- * - The first wait may return UVHTTP_E_NOMEM without waiting.
+ * - The first wait may return UVHTTP_E_NOMEM without waiting. After uvhttp_coro_wake_on_stop, one wait may return
+ * UVHTTP_E_STOPPING.
  * - `req`, `res` and all views of the request stay valid until the handler returns, across all waits, also after the
  * client has disconnected. A buffered response is sent when the handler returns. Streamed bytes are sent as they are
  * written.

@@ -57,9 +57,9 @@ UVHTTP_EXPORT UVHTTP_OWNER_THREAD UVHTTP_MUST_USE int uvhttp_events_open_sized(u
  * means defaults.
  *
  * *events receives a reference that the caller must release; NULL on failure. Returns 0, UVHTTP_E_INVALID (an argument
- * is NULL, or an option out of range), UVHTTP_E_STATE (already responded, begun or deferred, or in a coroutine) or
- * UVHTTP_E_NOMEM. After a failure the handler can still respond, unless memory ran out after the response was deferred:
- * then the client gets 500. */
+ * is NULL, or an option out of range), UVHTTP_E_STATE (already responded, begun or deferred, or in a coroutine),
+ * UVHTTP_E_LIMIT (the maximum of header fields, see uvhttp_response_header) or UVHTTP_E_NOMEM. After a failure the
+ * handler can still respond, unless memory ran out after the response was deferred: then the client gets 500. */
 static inline UVHTTP_MUST_USE int uvhttp_events_open(uvhttp_response_t *res, const uvhttp_events_options_t *options,
                                                      uvhttp_events_t **events) {
     return uvhttp_events_open_sized(res, options, sizeof *options, events);
@@ -72,8 +72,8 @@ static inline UVHTTP_MUST_USE int uvhttp_events_open(uvhttp_response_t *res, con
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_events_send(uvhttp_events_t *events, const uvhttp_event_t *event);
 
 /** Ends the stream after the events that this thread has sent; on_close follows. A browser connects again, unless the
- * page closes its EventSource or the next response is 204. Returns 0 or UVHTTP_E_ABORTED (the stream has ended). Any
- * thread.
+ * page closes its EventSource or the next response is 204. Returns 0, UVHTTP_E_ABORTED (the stream has ended) or
+ * UVHTTP_E_INVALID (NULL). Any thread.
  */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_events_close(uvhttp_events_t *events);
 

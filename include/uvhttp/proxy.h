@@ -45,8 +45,8 @@ uvhttp_server_trust_proxies_sized(uvhttp_server_t *server, const uvhttp_proxy_op
  * config.connection_timeout. A connection with a missing or malformed header, or from an untrusted peer, is closed and
  * counted (rejected_proxy_*).
  *
- * Before the first listen. Returns 0; UVHTTP_E_CONFIG when an option is wrong, UVHTTP_E_STATE, UVHTTP_E_NOMEM: the log
- * and uvhttp_server_error_text have the reason, and listen returns the same code. */
+ * Before the first listen. Returns 0; UVHTTP_E_INVALID (NULL), UVHTTP_E_CONFIG (an option), UVHTTP_E_STATE,
+ * UVHTTP_E_NOMEM: the log and uvhttp_server_error_text have the reason, and listen returns the same code. */
 static inline int uvhttp_server_trust_proxies(uvhttp_server_t *server, const uvhttp_proxy_options_t *options) {
     return uvhttp_server_trust_proxies_sized(server, options, sizeof *options);
 }

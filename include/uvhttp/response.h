@@ -64,13 +64,13 @@ UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_send_shared_body(uvhttp_re
 /** Sends the bytes [offset, offset + size) of an open regular file; `size` UINT64_MAX means up to its end. The file is
  * sent by sendfile(2). Worker threads read it instead for TLS, or when it is not in the page cache; it waits for them
  * however many jobs wait (config.max_backlog does not apply). The library takes ownership of the descriptor and closes
- * it, also on failure. */
+ * it, also on failure. Returns UVHTTP_E_INVALID (not a regular file, or it has fewer bytes) and UVHTTP_E_IO as well. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_send_fd(uvhttp_response_t *res, int status,
                                                               const char *content_type, int fd, uint64_t offset,
                                                               uint64_t size);
 /** Sends a whole file by path. Calls open(2) on this thread. With content_type NULL, the type is
- * application/octet-stream. Also returns UVHTTP_E_NOT_FOUND, UVHTTP_E_PERMISSION, or UVHTTP_E_INVALID (not a regular
- * file). */
+ * application/octet-stream. Also returns UVHTTP_E_NOT_FOUND, UVHTTP_E_PERMISSION, UVHTTP_E_INVALID (not a regular
+ * file), UVHTTP_E_NO_DESCRIPTORS or UVHTTP_E_IO. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_send_file(uvhttp_response_t *res, int status,
                                                                 const char *content_type, const char *path);
 /** Sends no body. 204 and 304 have no Content-Length (RFC 9110 section 8.6). A body that another function is given for
@@ -142,13 +142,18 @@ uvhttp_response_interim(uvhttp_response_t *res, int status, const uvhttp_respons
  * early, close the connection. */
 
 #define UVHTTP_SIZE_UNKNOWN UINT64_MAX
+/** Begins a streamed response of `size` bytes, or UVHTTP_SIZE_UNKNOWN. The on_finish hooks run in this call, and the
+ * head leaves. content_type as for uvhttp_response_send. Returns 0, UVHTTP_E_INVALID (status or content type),
+ * UVHTTP_E_LIMIT (config.request_memory_max), UVHTTP_E_STATE (begun, sent or deferred before, or in a hook),
+ * UVHTTP_E_ABORTED (the client has disconnected) or UVHTTP_E_NOMEM (the response may have been cut off). */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_begin(uvhttp_response_t *res, int status,
                                                             const char *content_type, uint64_t size);
 /** Queues a copy of `size` bytes. Returns 0, UVHTTP_E_ABORTED (the client has disconnected), UVHTTP_E_STATE (before
  * begin or after end) or UVHTTP_E_LIMIT (more than config.write_queue_max bytes would be queued). After UVHTTP_E_LIMIT
  * nothing was queued: retry in uvhttp_deferred_on_drain. A write larger than that maximum never succeeds. On a worker
- * thread the call waits for the client instead, and `size` may be anything. UVHTTP_E_NOMEM: bytes are lost, and the
- * response was cut off, so that the client cannot take it for complete. */
+ * thread and in a coroutine the call waits for the client instead; on a worker thread `size` may be anything.
+ * UVHTTP_E_INVALID: above the size of the response, or NULL. UVHTTP_E_STOPPING: see uvhttp_coro_wake_on_stop.
+ * UVHTTP_E_NOMEM: bytes are lost, and the response was cut off, so that the client cannot take it for complete. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_write(uvhttp_response_t *res, const void *data, size_t size);
 /** Adds a trailer field after the body (RFC 9110 section 6.5); copied. Call it between begin and end of a chunked
  * response, for a client that sent "TE: trailers". Announce it before begin with uvhttp_response_header(res, "Trailer",
@@ -160,7 +165,9 @@ UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_write(uvhttp_response_t *r
  * UVHTTP_E_NOMEM, UVHTTP_E_ABORTED or UVHTTP_E_STATE. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_trailer(uvhttp_response_t *res, const char *name,
                                                               const char *value);
-/** Ends the response. A handler that returns after begin, without end and without defer, ends it implicitly. */
+/** Ends the response. A handler that returns after begin, without end and without defer, ends it implicitly. Returns 0,
+ * UVHTTP_E_STATE (before begin, or after end), UVHTTP_E_ABORTED (the client has disconnected) or UVHTTP_E_NOMEM (the
+ * client cannot take the response for complete). */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_end(uvhttp_response_t *res);
 
 /* --- hooks ---

@@ -244,8 +244,8 @@ UVHTTP_EXPORT UVHTTP_OWNER_THREAD void uvhttp_server_config_init(uvhttp_server_c
 #define uvhttp_server_config_default(config) uvhttp_server_config_init((config), sizeof(uvhttp_server_config_t))
 
 /** Sets a field by name from text, as a configuration file or a command-line option does: ("keepalive_timeout", "60").
- * Returns 0 or UVHTTP_E_CONFIG. On failure, `message` (`size` bytes) contains name, value and permitted range in one
- * line. */
+ * Returns 0, UVHTTP_E_CONFIG or UVHTTP_E_INVALID (NULL). On failure, `message` (`size` bytes) contains name, value and
+ * permitted range in one line. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_server_config_set(uvhttp_server_config_t *config, const char *name,
                                                                const char *value, char *message, size_t size);
 
@@ -258,8 +258,8 @@ UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_server_config_set(uvhttp_server_con
  * UVHTTP_E_UNSUPPORTED (a build without BUILD_WITH_YAML; the message says so). */
 UVHTTP_EXPORT UVHTTP_BLOCKING_THREAD int uvhttp_server_config_load(uvhttp_server_config_t *config, const char *path,
                                                                    char *message, size_t size);
-/** Does the same for a file that the program shares with the server: the names in `own` (terminated by NULL; NULL means
- * none) are skipped at the top level, with all that they contain. */
+/** Does what uvhttp_server_config_load does, for a file that the program shares with the server: the names in `own`
+ * (terminated by NULL; NULL means none) are skipped at the top level, with all that they contain. */
 UVHTTP_EXPORT UVHTTP_BLOCKING_THREAD int uvhttp_server_config_load_with(uvhttp_server_config_t *config,
                                                                         const char *path, const char *const *own,
                                                                         char *message, size_t size);
@@ -316,16 +316,18 @@ UVHTTP_EXPORT UVHTTP_SETUP_THREAD uvhttp_server_t *uvhttp_server_new(const uvhtt
  * uvhttp_server_free. After an error it still belongs to the caller.
  *
  * Returns 0, UVHTTP_E_ADDRESS, UVHTTP_E_ADDRESS_IN_USE, UVHTTP_E_PERMISSION, UVHTTP_E_CONFIG (tcp_congestion_control),
- * UVHTTP_E_IO, UVHTTP_E_NOMEM, UVHTTP_E_STATE (after run), or the first registration error (UVHTTP_E_ROUTE_*). The log
- * and uvhttp_server_error_text have the details. */
+ * UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_IO, UVHTTP_E_NOMEM, UVHTTP_E_INVALID (`address` is NULL), UVHTTP_E_STATE (after
+ * run), UVHTTP_E_LIMIT (an attached server has 64 addresses, or the thread of config.admin cannot be started),
+ * UVHTTP_E_UNSUPPORTED (config.admin in a build without it), or the first registration error (UVHTTP_E_ROUTE_*). The
+ * log and uvhttp_server_error_text have the details. */
 UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_server_listen(uvhttp_server_t *server, const char *address,
                                                            uint16_t *port);
 
 /** Runs the server until it has stopped and drained. Also listens on `address`, unless it is NULL. Starts the loops,
  * one of them on this thread. Prints version, engine with reason, and addresses in one line on stderr (as a line of
  * INFO if those are logged). The caller keeps the server and frees it with uvhttp_server_free. A server runs once; the
- * second call returns UVHTTP_E_STATE. Returns 0, a code of uvhttp_server_listen, UVHTTP_E_UNSUPPORTED (engine) or
- * UVHTTP_E_NO_DESCRIPTORS. */
+ * second call returns UVHTTP_E_STATE. Returns 0, a code of uvhttp_server_listen, UVHTTP_E_UNSUPPORTED (engine),
+ * UVHTTP_E_NO_DESCRIPTORS or UVHTTP_E_LIMIT (a thread cannot be started, or fs.epoll.max_user_watches). */
 UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_server_run(uvhttp_server_t *server, const char *address);
 
 /** Makes what follows a dry run, to check a configuration: uvhttp_service_init, uvhttp_server_listen,
@@ -339,9 +341,9 @@ UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_server_dry_run(uvhttp_server_t *ser
 
 /** Serves inside a libuv loop of the application, without threads, instead of uvhttp_server_run. Call it before listen,
  * on the loop's thread. Sends and closes made in a uv_prepare callback registered before this server take effect in the
- * next loop iteration. Returns 0, UVHTTP_E_STATE, UVHTTP_E_UNSUPPORTED, UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_NOMEM or
- * UVHTTP_E_IO (libuv refused a handle). After an error, or when the first listen fails, free the server and run the
- * loop for one more iteration. */
+ * next loop iteration. Returns 0, UVHTTP_E_STATE, UVHTTP_E_UNSUPPORTED, UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_NOMEM,
+ * UVHTTP_E_INVALID (NULL), UVHTTP_E_LIMIT (fs.epoll.max_user_watches) or UVHTTP_E_IO (libuv refused a handle). After an
+ * error, or when the first listen fails, free the server and run the loop for one more iteration. */
 UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_server_attach(uvhttp_server_t *server, struct uv_loop_s *loop);
 
 /** Starts to stop. uvhttp_server_ready is false from now on. After config.drain_grace_ms the server accepts no new
@@ -536,7 +538,8 @@ static inline int uvhttp_route_options(uvhttp_route_t *route, const uvhttp_route
 /** Upgrades the connection: sends 101, then delivers the connection's events to *handlers (static storage) with `user`,
  * as a uvhttp_tcp_t. on_open is called first, when the response is queued. The request must have Upgrade and
  * "Connection: upgrade", and no body (RFC 9110 section 7.8). Header fields may be added before. Returns 0,
- * UVHTTP_E_INVALID or UVHTTP_E_STATE. */
+ * UVHTTP_E_INVALID (an argument is NULL, or there is no on_data), UVHTTP_E_STATE (another request, or begun, sent or
+ * deferred before), UVHTTP_E_UNSUPPORTED (`reserved` is set), UVHTTP_E_LIMIT or UVHTTP_E_NOMEM. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_response_upgrade(uvhttp_response_t *res, const char *protocol,
                                                               const uvhttp_tcp_handlers_t *handlers, void *user);
 

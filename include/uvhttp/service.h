@@ -20,7 +20,8 @@ UVHTTP_BEGIN_DECLS
  *
  * Returns 0, UVHTTP_E_INVALID (`server` is NULL), UVHTTP_E_STATE (called twice, after listen, or the server is attached
  * to a loop), UVHTTP_E_CONFIG (`umask`, `descriptor_limit`, `user` or `group`), UVHTTP_E_IO or UVHTTP_E_PERMISSION
- * (`pid_file`), UVHTTP_E_ADDRESS_IN_USE (another process has locked `pid_file`) or UVHTTP_E_NOMEM. After an error
+ * (`pid_file`), UVHTTP_E_ADDRESS_IN_USE (another process has locked `pid_file`), UVHTTP_E_ADDRESS or UVHTTP_E_IO
+ * (the sockets of the process that this one replaces were not received) or UVHTTP_E_NOMEM. After an error
  * listen and run fail, too; uvhttp_server_error_text has the reason. */
 UVHTTP_EXPORT UVHTTP_SETUP_THREAD int uvhttp_service_init(uvhttp_server_t *server);
 

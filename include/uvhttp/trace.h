@@ -27,7 +27,8 @@ typedef struct uvhttp_trace {
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_request_trace_sized(const uvhttp_request_t *req, uvhttp_trace_t *trace,
                                                                  size_t trace_size);
 /** Returns the trace context of a request. uvhttp_client_send and uvhttp_coro_request in a handler propagate it
- * automatically. Returns 0, or UVHTTP_E_STATE if the server does not trace. Threads as for <uvhttp/request.h>. */
+ * automatically. Returns 0, UVHTTP_E_STATE (the server does not trace) or UVHTTP_E_INVALID (NULL). Threads as for
+ * <uvhttp/request.h>. */
 static inline int uvhttp_request_trace(const uvhttp_request_t *req, uvhttp_trace_t *trace) {
     return uvhttp_request_trace_sized(req, trace, sizeof *trace);
 }
@@ -44,7 +45,8 @@ UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_request_trace_int(uvhttp_request_t 
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_request_trace_double(uvhttp_request_t *req, const char *name,
                                                                   double value);
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_request_trace_bool(uvhttp_request_t *req, const char *name, bool value);
-/** Adds an event with the current time, at most UVHTTP_TRACE_EVENTS_MAX per span. Otherwise as for attributes. */
+/** Adds an event with the current time, at most UVHTTP_TRACE_EVENTS_MAX per span. Otherwise as
+ * uvhttp_request_trace_text. */
 UVHTTP_EXPORT UVHTTP_OWNER_THREAD int uvhttp_request_trace_event(uvhttp_request_t *req, const char *name);
 
 UVHTTP_END_DECLS

@@ -197,8 +197,8 @@ UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_ws_unsubscribe(uvhttp_ws_t *ws, cons
  * are queued for the loops) or UVHTTP_E_NOMEM (some loops may have received it). */
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_ws_publish(uvhttp_ws_t *ws, const char *topic, uvhttp_ws_type_t type,
                                                        const void *data, size_t size);
-/** Sends a message to all subscribers of a topic, from any thread. Also returns UVHTTP_E_STATE (the server has no
- * WebSocket route). */
+/** Sends a message to all subscribers of a topic, from any thread. Returns as uvhttp_ws_publish does, or
+ * UVHTTP_E_STATE (the server has no WebSocket route). */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_websocket_publish(uvhttp_server_t *server, const char *topic,
                                                              uvhttp_ws_type_t type, const void *data, size_t size);
 

@@ -56,8 +56,9 @@ static inline int uvhttp_work_with(struct uvhttp_server *server, const uvhttp_wo
 }
 
 /** Cancels a job, or further runs of a periodic job. `done` is called with UVHTTP_E_WORK_CANCELLED. For a job that was
- * not submitted on a loop of the server and does not run, it is called inside this call. Returns 0, or UVHTTP_E_STATE:
- * the job has run, runs for the only time, or is already cancelled. Any thread, while the server exists. */
+ * not submitted on a loop of the server and does not run, it is called inside this call. Returns 0, UVHTTP_E_INVALID
+ * (NULL), or UVHTTP_E_STATE: the job has run, runs for the only time, or is already cancelled. Any thread, while the
+ * server exists. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD int uvhttp_work_cancel(uvhttp_work_t *handle);
 /** Releases the handle; the job is not affected. NULL is allowed. Any thread, also after uvhttp_server_free. */
 UVHTTP_EXPORT UVHTTP_ANY_THREAD void uvhttp_work_release(uvhttp_work_t *handle);

@@ -448,7 +448,8 @@ int uvhttp_tcp_server_listen(uvhttp_tcp_server_t *server, const char *address, u
 
 int uvhttp__tcp_server_listen_filter(uvhttp_tcp_server_t *server, const char *address,
                                      const uvhttp__conn_filter_t *filter, uint16_t *port) {
-    if (!server || !address) return UVHTTP_E_INVALID;
+    if (!server) return UVHTTP_E_INVALID;
+    if (!address) return refuse(server, UVHTTP_E_INVALID, "listen: address is NULL");
     int status = uvhttp__tcp_server_listen(server->tcp_server, address, filter, port);
     if (status == UVHTTP_E_STATE) return refuse(server, status, "listen: not after the server has started to run");
     if (status == UVHTTP_OK && server->tcp_server->uv) uvhttp__tcp_server_enter_ready(server->tcp_server);
@@ -467,7 +468,8 @@ int uvhttp_tcp_server_run(uvhttp_tcp_server_t *server, const char *address) {
 }
 
 int uvhttp_tcp_server_attach(uvhttp_tcp_server_t *server, struct uv_loop_s *loop) {
-    if (!server || !loop) return UVHTTP_E_INVALID;
+    if (!server) return UVHTTP_E_INVALID;
+    if (!loop) return refuse(server, UVHTTP_E_INVALID, "attach: loop is NULL");
     int status = uvhttp__tcp_server_attach(server->tcp_server, loop);
     return status == UVHTTP_E_STATE ? refuse(server, status, "attach: only once, and before listen and run")
                                     : logged(server, status);

@@ -217,6 +217,10 @@ static int error_code(int error) {
         case ENODEV:
         case ENOENT:
         case ENOTDIR: return UVHTTP_E_ADDRESS;
+        case EMFILE:
+        case ENFILE: return UVHTTP_E_NO_DESCRIPTORS;
+        case ENOBUFS:
+        case ENOMEM: return UVHTTP_E_NOMEM;
         default: return UVHTTP_E_IO;
     }
 }

@@ -72,11 +72,15 @@ static int check(uvhttp_server_t *server, const uvhttp_proxy_options_t *options)
 
 int uvhttp_server_trust_proxies_sized(uvhttp_server_t *server, const uvhttp_proxy_options_t *options,
                                       size_t options_size) {
-    if (!server || !options) return UVHTTP_E_INVALID;
+    if (!server) return UVHTTP_E_INVALID;
     uvhttp_proxy_options_t full;
-    int status = uvhttp__sized_read(&full, sizeof full, options, options_size)
-                     ? check(server, &full)
-                     : uvhttp__server_remember(server, UVHTTP_E_UNSUPPORTED, "trust_proxies: " UVHTTP__SIZED_NEWER);
+    int status;
+    if (!options)
+        status = uvhttp__server_remember(server, UVHTTP_E_INVALID, "trust_proxies: options is NULL");
+    else if (!uvhttp__sized_read(&full, sizeof full, options, options_size))
+        status = uvhttp__server_remember(server, UVHTTP_E_UNSUPPORTED, "trust_proxies: " UVHTTP__SIZED_NEWER);
+    else
+        status = check(server, &full);
     if (server->setup_status == UVHTTP_OK) server->setup_status = status;
     return status;
 }

@@ -199,12 +199,13 @@ static int freeze(uvhttp_server_t *server) {
 }
 
 int uvhttp_server_listen(uvhttp_server_t *server, const char *address, uint16_t *port) {
-    return server && address ? uvhttp__server_listen(server, address, NULL, port) : UVHTTP_E_INVALID;
+    return server ? uvhttp__server_listen(server, address, NULL, port) : UVHTTP_E_INVALID;
 }
 
 /* Of an attached server the admin listener comes first: a listen that fails leaves nothing open in the loop. */
 int uvhttp__server_listen(uvhttp_server_t *server, const char *address, const uvhttp__conn_filter_t *filter,
                           uint16_t *port) {
+    if (!address) return uvhttp__server_remember(server, UVHTTP_E_INVALID, "listen: address is NULL");
     int status = freeze(server);
     if (status != UVHTTP_OK) return status;
     if (server->ran) return uvhttp__server_remember(server, UVHTTP_E_STATE, "listen: not after the server has run");
@@ -313,7 +314,8 @@ int uvhttp_server_dry_run(uvhttp_server_t *server) {
 }
 
 int uvhttp_server_attach(uvhttp_server_t *server, struct uv_loop_s *loop) {
-    if (!server || !loop) return UVHTTP_E_INVALID;
+    if (!server) return UVHTTP_E_INVALID;
+    if (!loop) return uvhttp__server_remember(server, UVHTTP_E_INVALID, "attach: loop is NULL");
     if (server->tcp_server->dry_run) return uvhttp__server_remember(server, UVHTTP_E_STATE, "attach: not in a dry run");
     int status = uvhttp__tcp_server_attach(server->tcp_server, loop);
     if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "attach: %s", uvhttp_error_message(status));

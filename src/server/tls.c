@@ -5,7 +5,7 @@
 #include "server/server_config.h"
 
 int uvhttp_server_listen_tls(uvhttp_server_t *server, const char *address, uvhttp_tls_t *tls, uint16_t *port) {
-    if (!server || !address) return UVHTTP_E_INVALID;
+    if (!server) return UVHTTP_E_INVALID;
     uvhttp__conn_filter_t filter;
     int status = uvhttp__tls_filter(tls, &filter);
     if (status == UVHTTP_E_UNSUPPORTED)

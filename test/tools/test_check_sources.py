@@ -6,6 +6,7 @@ import unittest
 import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import check_errors
 import check_layering
 import check_links
 import check_names
@@ -324,6 +325,57 @@ class SystemCallsTest(unittest.TestCase):
     def test_a_row_without_its_call_fails(self):
         self.assertEqual(self.count("f();"), 2)
         self.assertEqual(self.count("n = send(f);", "if (shutdown(1, 2) < 0) x();"), 1)
+
+
+class ErrorsTest(unittest.TestCase):
+    SOURCES = (
+        "static int check(int a) {\n    if (a == UVHTTP_E_EOF) return UVHTTP_E_STATE;\n    return 0;\n}\n"
+        "int uvhttp_one(int a) {\n    int status = check(a);\n    return status;\n}\n"
+    )
+
+    def problems(self, header, sources=SOURCES, kept_back=None):
+        read = check_errors.Sources([("src/a/a.c", sources)], kept_back or {})
+        found = [*check_errors.undocumented(read, check_errors.Comments([("one.h", header)])), *check_errors.superfluous(read)]
+        return [problem.split(" does not name ")[-1] for problem in found]
+
+    def test_a_code_of_a_function_that_is_called_is_missed(self):
+        self.assertEqual(self.problems("/** Returns 0. */\nint uvhttp_one(int a);"), ["UVHTTP_E_STATE (a/a.c:check)"])
+        self.assertEqual(self.problems("/** Returns 0 or UVHTTP_E_STATE. */\nint uvhttp_one(int a);"), [])
+        self.assertEqual(self.problems("/** Returns 0 or UVHTTP_E_ST*. */\nint uvhttp_one(int a);"), [])
+
+    def test_a_code_through_a_pointer_is_missed(self):
+        text = "static int run(int a) {\n    return UVHTTP_E_IO;\n}\nstatic const ops_t ops = {.run = run};\n"
+        text += "int uvhttp_one(int a) {\n    return it->ops->run(a);\n}\n"
+        self.assertEqual(self.problems("int uvhttp_one(int a);", text), ["UVHTTP_E_IO (a/a.c:run)"])
+
+    def test_a_result_that_is_only_compared_is_none(self):
+        text = "int uvhttp_one(int a) {\n    if (check(a) != UVHTTP_E_IO) close(a);\n    return 0;\n}\n"
+        self.assertEqual(self.problems("int uvhttp_one(int a);", text), [])
+
+    def test_comments_of_a_section_of_a_file_and_of_another_function_count(self):
+        for header in ("/* --- a ---\n * UVHTTP_E_STATE */\nint uvhttp_one(int a);",
+                       "/* Rules for all functions: UVHTTP_E_STATE */\n/* --- a --- */\n/** One. */\nint uvhttp_one(int a);",
+                       "/** Returns as uvhttp_two does. */\nint uvhttp_one(int a);\n/** UVHTTP_E_STATE */\nint uvhttp_two(int a);",
+                       "/** As uvhttp_two\n * does. */\nint uvhttp_one(int a);\n/** UVHTTP_E_STATE */\nint uvhttp_two(int a);"):  # fmt: skip
+            with self.subTest(header):
+                self.assertEqual(self.problems(header), [])
+        self.assertEqual(len(self.problems("/* --- a ---\n * UVHTTP_E_STATE */\n/* --- b --- */\nint uvhttp_one(int a);")), 1)
+        self.assertEqual(len(self.problems("/** UVHTTP_E_STATE */\nint uvhttp_two(int a);\n/** */\nint uvhttp_one(int a);")), 1)
+
+    def test_an_inline_function_does_not_document_what_it_calls(self):
+        text = "/** UVHTTP_E_STATE */\nstatic inline int uvhttp_two(int a) {\n    return (int)uvhttp_one(a);\n}\n"
+        self.assertEqual(len(self.problems("/** */\nint uvhttp_one(int a);\n" + text)), 1)
+
+    def test_a_newer_program_of_a_sized_function_is_known(self):
+        text = "int uvhttp_{}(int a) {{\n    return UVHTTP_E_UNSUPPORTED;\n}}\n"
+        self.assertEqual(self.problems("int uvhttp_one_sized(int a);", text.format("one_sized")), [])
+        self.assertEqual(len(self.problems("int uvhttp_one(int a);", text.format("one"))), 1)
+
+    def test_a_code_that_is_kept_back_is_one_that_came(self):
+        header = "/** Returns 0. */\nint uvhttp_one(int a);"
+        self.assertEqual(self.problems(header, kept_back={("src/a/a.c", "uvhttp_one"): {"UVHTTP_E_STATE": "why"}}), [])
+        for where, code in (("uvhttp_one", "UVHTTP_E_IO"), ("gone", "UVHTTP_E_STATE")):
+            self.assertEqual(len(self.problems(header, kept_back={("src/a/a.c", where): {code: "why"}})), 2)
 
 
 class CountTest(unittest.TestCase):

@@ -97,6 +97,29 @@ static void test_each_system_call_may_fail(void **state) {
     assert_true(test_calls_each_failure(calls, sizeof calls / sizeof *calls, listen_everywhere, NULL) > 50);
 }
 
+/* The caller may wait and listen again, or raise a limit: it must know which. */
+static void test_the_code_says_what_there_is_too_little_of(void **state) {
+    (void)state;
+    static const struct {
+        int call, error, status;
+    } cases[] = {{FAIL_socket, EMFILE, UVHTTP_E_NO_DESCRIPTORS},
+                 {FAIL_socket, ENFILE, UVHTTP_E_NO_DESCRIPTORS},
+                 {FAIL_socket, ENOMEM, UVHTTP_E_NOMEM},
+                 {FAIL_socket, ENOBUFS, UVHTTP_E_NOMEM},
+                 {FAIL_bind, ENOMEM, UVHTTP_E_NOMEM},
+                 {FAIL_bind, EACCES, UVHTTP_E_PERMISSION},
+                 {FAIL_listen, EADDRINUSE, UVHTTP_E_ADDRESS_IN_USE}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uvhttp_server_t *server = uvhttp_server_new(NULL);
+        assert_non_null(server);
+        test_call_fail_at(cases[i].call, cases[i].error, 1);
+        assert_int_equal(uvhttp_server_listen(server, "127.0.0.1:0", NULL), cases[i].status);
+        assert_true(test_call_failed());
+        test_call_fail_at(cases[i].call, 0, 0);
+        uvhttp_server_free(server);
+    }
+}
+
 static void test_each_allocation_may_fail(void **state) {
     (void)state;
     assert_true(test_allocator_each_failure(listen_everywhere, NULL) > 20);
@@ -108,7 +131,8 @@ int main(void) {
     if (!mkdtemp(folder)) return 1;
     snprintf(path, sizeof path, "%s/socket", folder);
     listen_everywhere(NULL); /* what is made once and stays */
-    int failed = RUN_TESTS(test_each_system_call_may_fail, test_each_allocation_may_fail);
+    int failed = RUN_TESTS(test_each_system_call_may_fail, test_the_code_says_what_there_is_too_little_of,
+                           test_each_allocation_may_fail);
     remove_tree(folder);
     return failed;
 }

@@ -27,6 +27,10 @@ static uvhttp_server_t *make(void) {
     return server;
 }
 
+static void ignore_data(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
+    (void)tcp, (void)data, (void)size, (void)user;
+}
+
 /* It was refused with this status: the server knows why, and does not listen. */
 static void expect_refused(uvhttp_server_t *server, int status, int expected, const char *reason) {
     assert_int_equal(status, expected);
@@ -34,6 +38,24 @@ static void expect_refused(uvhttp_server_t *server, int status, int expected, co
     if (!strstr(text, reason)) fail_msg("%s: %s", reason, text);
     assert_int_equal(uvhttp_server_listen(server, "127.0.0.1:0", NULL), expected);
     uvhttp_server_free(server);
+}
+
+static void test_an_argument_that_is_null_is_named(void **state) {
+    (void)state;
+    static const uvhttp_tcp_handlers_t handlers = {.on_data = ignore_data};
+    uvhttp_server_t *server = make();
+    assert_int_equal(uvhttp_server_attach(server, NULL), UVHTTP_E_INVALID);
+    assert_string_equal(uvhttp_server_error_text(server), "attach: loop is NULL");
+    assert_int_equal(uvhttp_server_listen(server, NULL, NULL), UVHTTP_E_INVALID);
+    assert_string_equal(uvhttp_server_error_text(server), "listen: address is NULL");
+    uvhttp_server_free(server);
+    uvhttp_tcp_server_t *tcp = uvhttp_tcp_server_new(NULL, &handlers, NULL);
+    assert_non_null(tcp);
+    assert_int_equal(uvhttp_tcp_server_attach(tcp, NULL), UVHTTP_E_INVALID);
+    assert_string_equal(uvhttp_tcp_server_error_text(tcp), "attach: loop is NULL");
+    assert_int_equal(uvhttp_tcp_server_listen(tcp, NULL, NULL), UVHTTP_E_INVALID);
+    assert_string_equal(uvhttp_tcp_server_error_text(tcp), "listen: address is NULL");
+    uvhttp_tcp_server_free(tcp);
 }
 
 static void listen_first(uvhttp_server_t *server) {
@@ -66,13 +88,18 @@ static void test_proxies_that_cannot_be_trusted(void **state) {
         "without UVHTTP_PROXY_FOR");
 }
 
+static void test_proxies_need_options(void **state) {
+    (void)state;
+    uvhttp_server_t *server = make();
+    expect_refused(server, uvhttp_server_trust_proxies(server, NULL), UVHTTP_E_INVALID, "options is NULL");
+}
+
 static void test_proxies_are_trusted_before_the_first_listen(void **state) {
     (void)state;
     static const char *const one[] = {"192.0.2.1"};
     const uvhttp_proxy_options_t options = {.trusted = one, .trusted_count = 1, .hops_max = 64};
     uvhttp_server_t *server = make();
     assert_int_equal(uvhttp_server_trust_proxies(NULL, &options), UVHTTP_E_INVALID);
-    assert_int_equal(uvhttp_server_trust_proxies(server, NULL), UVHTTP_E_INVALID);
     assert_int_equal(uvhttp_server_trust_proxies(server, &options), UVHTTP_OK);
     assert_int_equal(uvhttp_server_trust_proxies(server, &options), UVHTTP_OK); /* the last ones count */
     listen_first(server);
@@ -274,6 +301,8 @@ int main(void) {
     uvhttp_log_set_rate_limit(0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_proxies_that_cannot_be_trusted),
+        cmocka_unit_test(test_an_argument_that_is_null_is_named),
+        cmocka_unit_test(test_proxies_need_options),
         cmocka_unit_test(test_proxies_are_trusted_before_the_first_listen),
         cmocka_unit_test(test_the_first_error_is_what_listening_returns),
         cmocka_unit_test(test_static_files_need_a_prefix_and_a_root),
