@@ -16,7 +16,8 @@ UVHTTP_BEGIN_DECLS
  * and, if the manager requests it (WATCHDOG_USEC), that every loop iterates.
  *
  * uvhttp_server_run then changes to `user` and `group` after all addresses are bound and before a loop starts. If
- * install_signal_handlers is true, SIGUSR2 calls uvhttp_service_upgrade.
+ * install_signal_handlers is true, SIGUSR2 calls uvhttp_service_upgrade. SIGHUP and SIGUSR2 that arrive before the
+ * server is ready take effect then: until then, or until uvhttp_server_free, they are blocked on this thread.
  *
  * Returns 0, UVHTTP_E_INVALID (`server` is NULL), UVHTTP_E_STATE (called twice, after listen, or the server is attached
  * to a loop), UVHTTP_E_CONFIG (`umask`, `descriptor_limit`, `user` or `group`), UVHTTP_E_IO or UVHTTP_E_PERMISSION

@@ -19,6 +19,23 @@
 
 /* --- set-up --- */
 
+/* Whoever reads the PID file may send them before there is somebody who handles them: they would end the process. */
+static void hold_signals(uvhttp__process_t *process) {
+    static const int signals[] = {SIGHUP, SIGUSR2};
+    const uvhttp__tcp_server_t *tcp_server = process->server->tcp_server;
+    sigset_t before;
+    if (!tcp_server->options.install_signal_handlers || tcp_server->dry_run) return;
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (!sigismember(&before, signals[i])) sigaddset(&process->held, signals[i]);
+    pthread_sigmask(SIG_BLOCK, &process->held, NULL);
+}
+
+static void release_signals(uvhttp__process_t *process) {
+    pthread_sigmask(SIG_UNBLOCK, &process->held, NULL);
+    sigemptyset(&process->held);
+}
+
 static int set_umask(uvhttp_server_t *server, const char *text) {
     char *end;
     if (!*text) return UVHTTP_OK;
@@ -106,6 +123,7 @@ static void notify_ready(const uvhttp__process_t *process) {
 static void on_state(void *arg, uvhttp__state_t state) {
     uvhttp__process_t *process = arg;
     bool grace = state == UVHTTP__STATE_GRACE;
+    if (state == UVHTTP__STATE_READY) release_signals(process);
     if (state == UVHTTP__STATE_READY && process->channel < 0) notify_ready(process);
     if (!grace && state != UVHTTP__STATE_DRAINING) return;
     uvhttp__successor_cancel(&process->successor);
@@ -169,6 +187,8 @@ int uvhttp_service_init(uvhttp_server_t *server) {
     process->server = server;
     process->channel = process->pid_file = -1;
     uvhttp__successor_init(&process->successor);
+    sigemptyset(&process->held);
+    hold_signals(process);
     server->process = process;
     server->setup_status = set_up(process);
     tcp_server->on_state = on_state;
@@ -209,5 +229,6 @@ void uvhttp__process_free(uvhttp__process_t *process) {
     bool replaced = uvhttp__successor_wait(&process->successor);
     if (process->pid_file >= 0) end_pid_file(process, replaced);
     uvhttp__successor_deinit(&process->successor);
+    release_signals(process);
     uvhttp__free(process);
 }

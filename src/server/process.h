@@ -29,6 +29,7 @@ typedef struct uvhttp__process {
     int channel;   /* to the process that this one replaces, until this one is ready; else -1 */
     int pid_file;  /* locked; -1: none */
     bool borrowed; /* pid_file is the old process's, too, until this one is ready */
+    sigset_t held; /* signals that this thread has blocked until the server is ready */
 } uvhttp__process_t;
 
 /* --- process.c --- */

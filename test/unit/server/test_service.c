@@ -1,5 +1,7 @@
 /* Owns: tests of what a service's functions refuse; what they do is tested with processes (test/integration). */
+#include <pthread.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -52,6 +54,87 @@ static void test_a_start_that_fails_before_the_loops_closes_the_sockets(void **s
         .sin_family = AF_INET, .sin_port = htons(serving->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof address), -1);
     close(fd);
+}
+
+/* --- signals that come before the server is ready --- */
+
+static bool is_blocked(int number) {
+    sigset_t mask;
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &mask), 0);
+    return sigismember(&mask, number) == 1;
+}
+
+static bool is_pending(int number) {
+    sigset_t pending;
+    assert_int_equal(sigpending(&pending), 0);
+    return sigismember(&pending, number) == 1;
+}
+
+/* It would start this program again. */
+static void drop_pending(int number) {
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, number);
+    assert_int_equal(sigtimedwait(&one, NULL, &(struct timespec){0}), number);
+}
+
+static int reloads;
+
+static void on_early_ready(uvhttp_server_t *server, void *user) {
+    (void)server, (void)user;
+    assert_false(is_blocked(SIGHUP) || is_blocked(SIGUSR2) || is_pending(SIGHUP));
+}
+
+static void on_early_reload(uvhttp_server_t *server, void *user) {
+    (void)user;
+    reloads++;
+    uvhttp_server_stop(server);
+}
+
+/* An operator, or logrotate, reads the PID file as soon as it is there. */
+static void test_signals_wait_until_the_server_is_ready(void **state) {
+    serving_t *serving = *state;
+    serving->config.install_signal_handlers = true;
+    serving_make(serving);
+    reloads = 0;
+    assert_int_equal(uvhttp_server_on_reload(serving->server, on_early_reload, NULL), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_on_ready(serving->server, on_early_ready, NULL), UVHTTP_OK);
+    assert_int_equal(uvhttp_service_init(serving->server), UVHTTP_OK);
+    assert_int_equal(raise(SIGUSR2), 0);
+    assert_int_equal(raise(SIGHUP), 0);
+    assert_true(is_pending(SIGUSR2) && is_pending(SIGHUP));
+    drop_pending(SIGUSR2);
+    assert_int_equal(uvhttp_server_run(serving->server, "127.0.0.1:0"), UVHTTP_OK);
+    assert_int_equal(reloads, 1);
+    uvhttp_server_free(serving->server);
+    serving->server = NULL;
+}
+
+static void test_signals_are_as_before_after_a_server_that_never_ran(void **state) {
+    serving_t *serving = *state;
+    sigset_t own;
+    sigemptyset(&own);
+    sigaddset(&own, SIGHUP);
+    assert_int_equal(pthread_sigmask(SIG_BLOCK, &own, NULL), 0);
+    serving->config.install_signal_handlers = true;
+    serving_make(serving);
+    assert_int_equal(uvhttp_service_init(serving->server), UVHTTP_OK);
+    assert_true(is_blocked(SIGUSR2));
+    uvhttp_server_free(serving->server);
+    serving->server = NULL;
+    assert_true(is_blocked(SIGHUP)); /* by the program */
+    assert_false(is_blocked(SIGUSR2));
+    assert_int_equal(pthread_sigmask(SIG_UNBLOCK, &own, NULL), 0);
+}
+
+static void test_signals_of_a_program_that_handles_them_are_its_own(void **state) {
+    serving_t *serving = *state;
+    serving->config.install_signal_handlers = false;
+    serving_make(serving);
+    assert_int_equal(uvhttp_service_init(serving->server), UVHTTP_OK);
+    assert_false(is_blocked(SIGHUP) || is_blocked(SIGUSR2));
+    uvhttp_server_free(serving->server);
+    serving->server = NULL;
 }
 
 static void test_a_user_that_does_not_exist_is_said_before_listen(void **state) {
@@ -210,6 +293,9 @@ int main(void) {
         ON_EACH(test_a_service_is_made_once_and_before_listen),
         ON_EACH(test_a_service_that_could_not_be_made_does_not_listen),
         ON_EACH(test_a_start_that_fails_before_the_loops_closes_the_sockets),
+        ON_EACH(test_signals_wait_until_the_server_is_ready),
+        ON_EACH(test_signals_are_as_before_after_a_server_that_never_ran),
+        ON_EACH(test_signals_of_a_program_that_handles_them_are_its_own),
         ON_EACH(test_a_user_that_does_not_exist_is_said_before_listen),
         ON_EACH(test_a_dry_run_is_chosen_before_anything_else),
         ON_EACH(test_a_dry_run_changes_nothing_and_returns),
