@@ -4,25 +4,19 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The size of the UTF-8 sequence at `text` (RFC 3629); 0: there is none, or it is of a control character. */
-static size_t sequence_size(const uint8_t *text, size_t left) {
-    if (text[0] < 0xc2 || text[0] > 0xf4) return 0;
-    size_t size = text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
-    if (left < size) return 0;
-    for (size_t i = 1; i < size; i++)
-        if ((text[i] & 0xc0) != 0x80) return 0;
-    if (text[0] == 0xc2 && text[1] < 0xa0) return 0;                                          /* C1 */
-    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] > 0x9f)) return 0; /* long, surrogate */
-    if ((text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] > 0x8f)) return 0; /* long, too large */
-    if (text[0] == 0xe2 && text[1] == 0x80 && (text[2] == 0xa8 || text[2] == 0xa9)) return 0; /* ends lines for some */
-    return size;
+#include "base/utf8.h"
+
+/* C1 does not, and neither does what ends a line for some readers. */
+static bool stays(uint32_t code) {
+    return code >= 0xa0 && code != 0x2028 && code != 0x2029 && code != UVHTTP__UTF8_MALFORMED;
 }
 
 size_t uvhttp__json_line_piece(const char *text, size_t size, char piece[UVHTTP__JSON_PIECE_MAX], size_t *piece_size) {
     static const char hex[] = "0123456789abcdef";
     uint8_t c = (uint8_t)*text;
-    size_t sequence = c < 0x80 ? 0 : sequence_size((const uint8_t *)text, size);
-    if (sequence > 0) {
+    uint32_t code;
+    size_t sequence = c < 0x80 ? 0 : uvhttp__utf8_read(text, size, &code);
+    if (sequence > 0 && stays(code)) {
         memcpy(piece, text, sequence);
         *piece_size = sequence;
         return sequence;

@@ -109,7 +109,7 @@ static void fail_by(uvhttp_ws_t *ws, int error) {
 
 static bool close_is_valid(int code, uvhttp_str_t reason) {
     return code > 0 && uvhttp__ws_close_code_valid((unsigned)code) && reason.size <= UVHTTP__WS_REASON_SIZE_MAX &&
-           uvhttp__ws_is_utf8(reason.data, reason.size);
+           uvhttp__utf8_valid(reason.data, reason.size);
 }
 
 int uvhttp__ws_start_close(uvhttp_ws_t *ws, int code, uvhttp_str_t reason) {
@@ -246,7 +246,7 @@ static int take_compressed(uvhttp_ws_t *ws, const char *data, size_t size, bool 
 /* A message in one complete frame is delivered in place. */
 static int take_whole(uvhttp_ws_t *ws, const uvhttp__ws_piece_t *piece) {
     if (piece->size > uvhttp__ws_options(ws)->message_size_max) return UVHTTP_E_WS_TOO_LARGE;
-    if (piece->opcode == UVHTTP__WS_TEXT && !uvhttp__ws_is_utf8(piece->data, piece->size)) return UVHTTP_E_WS_UTF8;
+    if (piece->opcode == UVHTTP__WS_TEXT && !uvhttp__utf8_valid(piece->data, piece->size)) return UVHTTP_E_WS_UTF8;
     deliver(ws, piece->opcode, piece->data, piece->size);
     return UVHTTP_OK;
 }

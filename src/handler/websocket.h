@@ -7,12 +7,12 @@
 
 #include "base/list.h"
 #include "base/slab.h"
+#include "base/utf8.h"
 #include "conn/channel.h"
 #include "conn/loop_ref.h"
 #include "websocket/deflate.h"
 #include "websocket/extension.h"
 #include "websocket/frame.h"
-#include "websocket/utf8.h"
 
 typedef struct uvhttp__ws_registry uvhttp__ws_registry_t;
 typedef struct uvhttp__ws_loop uvhttp__ws_loop_t;
@@ -122,7 +122,6 @@ int uvhttp__ws_start_close(uvhttp_ws_t *ws, int code, uvhttp_str_t reason);
 void uvhttp__ws_send_control(uvhttp_ws_t *ws, uint8_t opcode, const void *data, size_t size);
 /* Whether uvhttp_ws_send would take it for a message. */
 bool uvhttp__ws_may_be_sent(uvhttp_ws_type_t type, const void *data, size_t size);
-bool uvhttp__ws_is_utf8(const void *data, size_t size);
 /* A message that may be sent. */
 int uvhttp__ws_send_message(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size);
 /* A frame that stands somewhere until release(arg), which is called exactly once. compressed: in no context. */

@@ -54,14 +54,9 @@ void uvhttp__ws_send_control(uvhttp_ws_t *ws, uint8_t opcode, const void *data, 
 
 /* --- whole messages --- */
 
-bool uvhttp__ws_is_utf8(const void *data, size_t size) {
-    uvhttp__utf8_t state = {0};
-    return uvhttp__utf8_take(&state, data, size) && uvhttp__utf8_complete(&state);
-}
-
 bool uvhttp__ws_may_be_sent(uvhttp_ws_type_t type, const void *data, size_t size) {
     if (!data && size > 0) return false;
-    return type == UVHTTP_WS_BINARY || (type == UVHTTP_WS_TEXT && uvhttp__ws_is_utf8(data, size));
+    return type == UVHTTP_WS_BINARY || (type == UVHTTP_WS_TEXT && uvhttp__utf8_valid(data, size));
 }
 
 static int send_plain(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size) {

@@ -8,6 +8,7 @@
 
 #include "base/sized.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "base/write.h"
 #include "message/multipart.h"
 
@@ -15,21 +16,6 @@
 #define SAME_NAME_MAX 1000     /* files */
 
 /* --- names --- */
-
-/* The size of the UTF-8 sequence that text begins with, and what it says; 0 if it is malformed (RFC 3629: no overlong
- * forms, no surrogates, at most U+10FFFF). */
-static size_t read_utf8(const uint8_t *text, size_t size, uint32_t *code) {
-    static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t length = text[0] < 0x80 ? 1 : text[0] < 0xc0 ? 0 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
-    if (length == 0 || length > size || text[0] > 0xf4) return 0;
-    *code = length == 1 ? text[0] : text[0] & (0x7fu >> length);
-    for (size_t i = 1; i < length; ++i) {
-        if ((text[i] & 0xc0) != 0x80) return 0;
-        *code = *code << 6 | (text[i] & 0x3fu);
-    }
-    bool valid = *code >= least[length] && *code <= 0x10ffff && (*code < 0xd800 || *code > 0xdfff);
-    return valid ? length : 0;
-}
 
 /* Control characters, line separators, and characters that change the direction of text, so that a name shows what it
  * is. */
@@ -68,10 +54,9 @@ size_t uvhttp__form_sanitise_name(uvhttp_str_t raw, char *out) {
     size_t begin = raw.size, used = 0;
     while (begin > 0 && raw.data[begin - 1] != '/' && raw.data[begin - 1] != '\\') --begin;
     for (size_t i = begin, length; i < raw.size; i += length) {
-        uint32_t code = 0;
-        length = read_utf8((const uint8_t *)raw.data + i, raw.size - i, &code);
-        bool malformed = length == 0;
-        if (malformed) {
+        uint32_t code;
+        length = uvhttp__utf8_read(raw.data + i, raw.size - i, &code);
+        if (code == UVHTTP__UTF8_MALFORMED) {
             length = 1;
             out[used++] = '_';
         } else if (!is_hidden(code) && !(used == 0 && is_edge(raw.data[i]))) {

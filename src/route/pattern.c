@@ -4,6 +4,7 @@
 
 #include "base/chars.h"
 #include "base/str.h"
+#include "base/utf8.h"
 #include "route/router_internal.h"
 
 /* What other frameworks write for a parameter, and no path of a URL holds as it stands (RFC 3986 section 3.3). */
@@ -65,6 +66,7 @@ static const char *parse(uvhttp_str_t text, uvhttp__pattern_t *pattern, bool dec
     pattern->segment_count = pattern->param_count = 0;
     if (text.size == 0 || text.data[0] != '/') return "a pattern begins with '/'";
     if (text.size > UVHTTP__ROUTE_PATTERN_SIZE_MAX) return "too long";
+    if (!decoded && !uvhttp__utf8_valid(text.data, text.size)) return "a pattern is UTF-8";
     const char *at = text.data, *end = text.data + text.size;
     while (at < end) { /* *at is '/' */
         ++at;

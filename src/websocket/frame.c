@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "websocket/utf8.h"
+#include "base/utf8.h"
 
 enum { FIN = 0x80, RESERVED = 0x70, OPCODE = 0x0f, MASKED = 0x80, LENGTH = 0x7f, LENGTH_16 = 126, LENGTH_64 = 127 };
 
@@ -147,8 +147,7 @@ int uvhttp__ws_read_close(const char *data, size_t size, uint16_t *code, uvhttp_
     if (size == 1) return UVHTTP_E_WS_CLOSE;
     unsigned sent = (unsigned)(uint8_t)data[0] << 8 | (uint8_t)data[1];
     if (!uvhttp__ws_close_code_valid(sent)) return UVHTTP_E_WS_CLOSE;
-    uvhttp__utf8_t state = {0};
-    if (!uvhttp__utf8_take(&state, data + 2, size - 2) || !uvhttp__utf8_complete(&state)) return UVHTTP_E_WS_UTF8;
+    if (!uvhttp__utf8_valid(data + 2, size - 2)) return UVHTTP_E_WS_UTF8;
     *code = (uint16_t)sent;
     *reason = (uvhttp_str_t){data + 2, size - 2};
     return UVHTTP_OK;

@@ -9,9 +9,9 @@
 #include <zlib.h>
 
 #include "base/str.h"
+#include "base/utf8.h"
 #include "served.h"
 #include "websocket/frame.h"
-#include "websocket/utf8.h"
 
 enum {
     CUTS_MAX = 3,

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "websocket/frame.h"
-#include "websocket/utf8.h"
 
 enum { CUTS_MAX = 8 };
 

@@ -57,7 +57,7 @@ ABOUT = {
     "fuzz_values": ("obs/trace.c", "websocket/handshake.c", "middleware/rate_limit_redis_reply.c", "client/message.c"),
     "fuzz_websocket_connection": ("handler/websocket*", "protocol/http1_upgrade.c"),
     "fuzz_websocket_deflate": ("websocket/deflate.c", "websocket/extension.c"),
-    "fuzz_websocket_frames": ("websocket/frame.c", "websocket/utf8.c"),
+    "fuzz_websocket_frames": ("websocket/frame.c", "base/utf8.c"),
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ mkdir -p "$work/objects" "$work/uvhttp"
 sed 's/MIMALLOC 1/MIMALLOC 0/' "$build/generated/include/uvhttp/features.h" >"$work/uvhttp/features.h"
 flags="-std=gnu17 -g -O1 -fsanitize=memory,undefined,fuzzer-no-link -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
 includes="-D_GNU_SOURCE -Isrc -Iinclude -Itest/unit -I$work -I$build/generated -I$build/generated/include"
-sources=$(ls src/base/*.c src/http1/*.c src/http2/*.c src/websocket/frame.c src/websocket/utf8.c)
+sources=$(ls src/base/*.c src/http1/*.c src/http2/*.c src/websocket/frame.c src/base/utf8.c)
 
 for source in $sources; do echo "$source"; done |
     xargs -P "$(nproc)" -I '{}' sh -c "clang $flags $includes -c '{}' -o \"$work/objects/\$(echo '{}' | tr / _).o\""

@@ -1,14 +1,12 @@
-/* Owns: tests of uvhttp_json_string. The checker of UTF-8 for WebSocket is the second opinion. */
+/* Owns: tests of uvhttp_json_string. The check of texts in parts is the second opinion. */
 #include <stdlib.h>
 #include <string.h>
 #include <uvhttp/str.h>
 
 #include <cmocka.h>
 
+#include "base/utf8.h"
 #include "support/run.h"
-#include "websocket/utf8.h"
-
-#pragma weak uvhttp__utf8_take /* a build without WebSocket has no second opinion */
 
 static void expect(const char *text, size_t size, const char *expected) {
     char buffer[256];
@@ -50,16 +48,10 @@ static void test_each_maximal_part_that_is_malformed_is_replaced_once(void **sta
 #undef R
 }
 
-static bool is_utf8(const char *text, size_t size) {
-    uvhttp__utf8_t state = {0};
-    return uvhttp__utf8_take(&state, text, size) && uvhttp__utf8_complete(&state);
-}
-
 /* All texts of four bytes, of those with which a rule of UTF-8 begins or ends, before one byte that shows where the
  * next character begins. */
 static void test_any_bytes_become_utf8_and_utf8_stays(void **state) {
     (void)state;
-    if (!uvhttp__utf8_take) skip();
     static const char edges[] = "\x20\x7f\x80\x8f\x90\x9f\xa0\xbf\xc0\xc1\xc2\xdf\xe0\xe1\xec\xed\xee\xef\xf0\xf1\xf3"
                                 "\xf4\xf5\xff";
     const size_t count = sizeof edges - 1;
@@ -70,7 +62,8 @@ static void test_any_bytes_become_utf8_and_utf8_stays(void **state) {
         size_t written;
         int status = uvhttp_json_string(buffer, sizeof buffer, (uvhttp_str_t){text, 5}, &written);
         bool same = written == 7 && memcmp(buffer + 1, text, 5) == 0;
-        if (status != UVHTTP_OK || !is_utf8(buffer, written) || same != is_utf8(text, 5) || buffer[written - 2] != 'x')
+        if (status != UVHTTP_OK || !uvhttp__utf8_valid(buffer, written) || same != uvhttp__utf8_valid(text, 5) ||
+            buffer[written - 2] != 'x')
             fail_msg("%zu: %s", i, buffer);
     }
 }

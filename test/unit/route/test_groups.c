@@ -90,7 +90,7 @@ static void test_conflict_across_groups_is_seen(void **state) {
 
 static void test_bad_prefix_gives_a_group_that_refuses(void **state) {
     (void)state;
-    static const char *const wrong[] = {"api", "/a?b", "/a/*x", "/*x/", "/:a/:a", "/%41"};
+    static const char *const wrong[] = {"api", "/a?b", "/a/*x", "/*x/", "/:a/:a", "/%41", "/caf\xe9"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
         uvhttp__router_t *own = uvhttp__router_new();
         uvhttp_group_t *group = uvhttp__group_new(uvhttp__router_root(own), wrong[i]);

@@ -1,5 +1,5 @@
-/* Owns: see utf8.h. May include: base. */
-#include "websocket/utf8.h"
+/* Owns: see utf8.h. */
+#include "base/utf8.h"
 
 #include <string.h>
 
@@ -36,6 +36,12 @@ static bool begin_character(uvhttp__utf8_t *state, uint8_t byte) {
     return true;
 }
 
+static inline bool take_continuation(uvhttp__utf8_t *state, uint8_t byte) {
+    if (byte < state->low || byte > state->high) return false;
+    *state = (uvhttp__utf8_t){.left = (uint8_t)(state->left - 1), .low = 0x80, .high = 0xbf};
+    return true;
+}
+
 bool uvhttp__utf8_take(uvhttp__utf8_t *state, const char *data, size_t size) {
     if (size == 0) return true;
     const uint8_t *at = (const uint8_t *)data, *end = at + size;
@@ -47,12 +53,28 @@ bool uvhttp__utf8_take(uvhttp__utf8_t *state, const char *data, size_t size) {
             if (!begin_character(&now, *at++)) return false;
             continue;
         }
-        if (*at < now.low || *at > now.high) return false;
-        now.left--;
-        now.low = 0x80;
-        now.high = 0xbf;
-        at++;
+        if (!take_continuation(&now, *at++)) return false;
     }
     *state = now;
     return true;
+}
+
+bool uvhttp__utf8_valid(const void *data, size_t size) {
+    uvhttp__utf8_t state = {0};
+    return uvhttp__utf8_take(&state, data, size) && uvhttp__utf8_complete(&state);
+}
+
+size_t uvhttp__utf8_read(const char *text, size_t size, uint32_t *code) {
+    const uint8_t *bytes = (const uint8_t *)text;
+    uvhttp__utf8_t state = {0};
+    size_t length = 1;
+    *code = bytes[0] < 0x80 ? bytes[0] : UVHTTP__UTF8_MALFORMED;
+    if (bytes[0] < 0x80 || !begin_character(&state, bytes[0])) return length;
+    uint32_t point = bytes[0] & (0x3fu >> state.left);
+    for (; state.left > 0; length++) {
+        if (length == size || !take_continuation(&state, bytes[length])) return length;
+        point = point << 6 | (bytes[length] & 0x3fu);
+    }
+    *code = point;
+    return length;
 }

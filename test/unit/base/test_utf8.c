@@ -1,5 +1,4 @@
 /* Owns: tests of the UTF-8 check: all code points, all that is none, every cut. */
-/* Needs: websocket. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -7,8 +6,8 @@
 
 #include <cmocka.h>
 
+#include "base/utf8.h"
 #include "support/run.h"
-#include "websocket/utf8.h"
 
 /* How many bytes are accepted before the check fails, byte by byte; SIZE_MAX: none fails. */
 static size_t first_bad(const char *data, size_t size, bool *complete) {
@@ -41,6 +40,36 @@ static void test_every_code_point_but_surrogates_is_text(void **state) {
         bool good = uvhttp__utf8_take(&utf8, bytes, size) && uvhttp__utf8_complete(&utf8);
         bool expected = point <= 0x10ffff && (point < 0xd800 || point > 0xdfff);
         if (good != expected) fail_msg("U+%04X: %d", point, good);
+    }
+}
+
+static void test_every_code_point_is_read(void **state) {
+    (void)state;
+    for (uint32_t point = 0; point < 0x200000; point++) {
+        char bytes[5] = "";
+        uint32_t code;
+        size_t size = encode(point, bytes), read = uvhttp__utf8_read(bytes, size + 1, &code);
+        bool good = point <= 0x10ffff && (point < 0xd800 || point > 0xdfff);
+        if (good ? read != size || code != point : code != UVHTTP__UTF8_MALFORMED) fail_msg("U+%04X: %zu", point, read);
+        if (!good || size == 1) continue;
+        assert_int_equal(uvhttp__utf8_read(bytes, size - 1, &code), size - 1);
+        assert_int_equal(code, UVHTTP__UTF8_MALFORMED);
+    }
+}
+
+/* Unicode 15, section 3.9, table 3-8 and its like. */
+static void test_of_what_is_malformed_the_longest_part_is_read(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t size;
+    } cases[] = {{"\xc0\xaf", 1},     {"\xe0\x80\xbf", 1},     {"\xf0\x81\x82\x41", 1}, {"\xed\xa0\x80", 1},
+                 {"\xf4\x91\x92", 1}, {"\xe1\x80\xe2", 2},     {"\xf0\x91\x92\xf1", 3}, {"\xf1\xbf\x41", 2},
+                 {"\xff", 1},         {"\xf5\x80\x80\x80", 1}, {"\xe2\x82", 2},         {"\xf0\x9f\x98", 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint32_t code;
+        assert_int_equal(uvhttp__utf8_read(cases[i].text, strlen(cases[i].text), &code), cases[i].size);
+        assert_int_equal(code, UVHTTP__UTF8_MALFORMED);
     }
 }
 
@@ -102,6 +131,7 @@ static void test_every_cut_of_a_long_text_gives_the_same(void **state) {
 }
 
 int main(void) {
-    return RUN_TESTS(test_every_code_point_but_surrogates_is_text, test_every_two_bytes_agree_with_the_table,
+    return RUN_TESTS(test_every_code_point_but_surrogates_is_text, test_every_code_point_is_read,
+                     test_of_what_is_malformed_the_longest_part_is_read, test_every_two_bytes_agree_with_the_table,
                      test_what_is_wrong_is_seen_at_its_first_byte, test_every_cut_of_a_long_text_gives_the_same);
 }
