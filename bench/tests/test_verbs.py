@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from test_model import some_record
 
-from uvhttp_bench import cli, processes, revisions, rounds, session
+from uvhttp_bench import cli, processes, repository, revisions, rounds, session, together
 from uvhttp_bench.commands import check, compare
 from uvhttp_bench.exits import BenchError, MissingError
 from uvhttp_bench.model import collection, database
@@ -20,6 +20,7 @@ from uvhttp_bench.model.record import Check, Record
 from uvhttp_bench.output import floors_table
 from uvhttp_bench.scenarios import catalog
 from uvhttp_bench.stats import verdict
+from uvhttp_bench.stats.verdict import Round
 
 
 def record(cpu: float, *checks: Check) -> Record:
@@ -35,6 +36,29 @@ def measure(ratio: float, count: int, *checks: Check) -> list[rounds.Measured]:
         return rounds.measure_round(0, lambda which: record(cost if which == "a" else cost * ratio, *checks))
 
     return [build(10 + i / 10) for i in range(count)]
+
+
+@pytest.mark.parametrize("error", [BenchError("the server ended"), KeyboardInterrupt(), OSError("no space")])
+def test_a_comparison_that_ends_early_keeps_the_scenarios_before(
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measure_until(one: object, judge: object, most: int) -> list[together.Measured]:
+        measured.append(1)
+        if len(measured) == 2:
+            raise error
+        return [together.Measured(Round(10, 12, 12, 10), False, some_record().configuration) for _ in range(8)]
+
+    measured: list[int] = []
+    built = revisions.Built("abc", "abc", False, Path("/bin/true"))
+    monkeypatch.setattr(revisions, "program_of", lambda revision: built)
+    monkeypatch.setattr(together, "measure_until_precise", measure_until)
+    monkeypatch.setattr(repository, "BUILD", tmp_path)
+    words = ["--cpu-only", "--scenario", "low", "--scenario", "medium", "--database", str(tmp_path / "runs.db")]
+    code = cli.dispatch(["compare", "a", "b", *words])
+    shown = capsys.readouterr()
+    (kept,) = (tmp_path / "bench" / "compare").iterdir()
+    assert code == (130 if isinstance(error, KeyboardInterrupt) else 1)
+    assert "1.2000" in shown.out and "1 of 2 scenarios" in shown.err and '"regressed"' in kept.read_text()
 
 
 def test_rounds_alternate_which_build_runs_first() -> None:

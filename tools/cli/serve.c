@@ -32,7 +32,9 @@ static void take_user(const options_t *options, const option_t *option, char *va
     (void)at;
     static char *copy; /* of the last one, which counts */
     site_t *site = &settings.site;
-    if (secrets.count == USERS_MAX) options_refuse(options, option->name, "", "at most 64 of them");
+    char most[24];
+    snprintf(most, sizeof most, "at most %d of them", USERS_MAX);
+    if (secrets.count == USERS_MAX) options_refuse(options, option->name, "", most);
     free(copy);
     copy = strdup(value);
     if (!copy || !users_split(copy, &site->user, &site->password)) {

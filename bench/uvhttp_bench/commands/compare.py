@@ -3,11 +3,11 @@
 import argparse
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from uvhttp_bench import measure, own_servers, repository, revisions, rounds, session, together, versus
 from uvhttp_bench.commands.run import add_target_arguments, check_numbers
-from uvhttp_bench.exits import FINE, REGRESSION, UNSTABLE, UsageError
+from uvhttp_bench.exits import FINE, REGRESSION, UNSTABLE, BenchError, UsageError
 from uvhttp_bench.first_response import Response
 from uvhttp_bench.loads.base import allow_many_files
 from uvhttp_bench.loads.uvhttp_load import UvhttpLoad
@@ -70,6 +70,20 @@ def _plans(
     return made
 
 
+@dataclass
+class Found:
+    """What a comparison has shown so far, of complete scenarios."""
+
+    session: str
+    a: str
+    b: str
+    responses: list[Response] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)  # before correction for how many there are
+    left: list[rounds.NotJudged] = field(default_factory=list)
+    figures: dict[str, list[Round]] = field(default_factory=dict)
+    noisy: int = 0
+
+
 @dataclass(frozen=True)
 class Comparing:
     """What is the same for all scenarios."""
@@ -79,6 +93,21 @@ class Comparing:
     store: database.Database
     steps: Steps
     threshold: float | None
+
+    def compare(self, plans: dict[str, Plan], scenario: Scenario, found: Found) -> None:
+        try:
+            done = self.rounds_together(plans, scenario)
+            runs = [] if self.args.cpu_only else self.rounds_alone(plans, scenario)
+        except Skip as why:
+            found.left.append(rounds.NotJudged(scenario.name, "", str(why)))
+            return
+        found.figures[scenario.name] = [measured.round for measured in done]
+        found.noisy += sum(measured.restless for measured in done)
+        found.verdicts.append(verdict.judge(scenario.name, verdict.CPU, found.figures[scenario.name], self.threshold))
+        if runs:
+            more, not_judged = rounds.judge(scenario.name, runs, (verdict.THROUGHPUT, verdict.LATENCY), self.threshold)
+            found.verdicts += more
+            found.left += not_judged
 
     def rounds_together(self, plans: dict[str, Plan], scenario: Scenario) -> list[together.Measured]:
         def one(number: int) -> together.Measured:
@@ -144,59 +173,52 @@ def run(args: argparse.Namespace) -> int:
     limit, name = measure.measure_bandwidth(), measure.session_name()
     alone = 0 if args.cpu_only else 4 * min(args.rounds, together.ROUNDS_LEAST)
     steps_most = len(scenarios) * (args.rounds + alone)
-    names = (args.a, args.b)
-    responses: list[Response] = []
+    found = Found(name, args.a, args.b)
     with Steps(steps_most) as steps, workspace() as made, database.opened(args.database) as store:
         built = {}
         own: dict[str, Plan] = {}
         if args.cmd:
             cpus = measure.choose_cpus(args.server_cpus, args.generator_cpus)
-            own, responses = own_servers.plans(args, scenarios[0], made, cpus, limit, name, steps.say)
-            names = (own["a"].target.name, own["b"].target.name)
+            own, found.responses = own_servers.plans(args, scenarios[0], made, cpus, limit, name, steps.say)
+            found.a, found.b = own["a"].target.name, own["b"].target.name
         else:
             for which, revision in (("a", args.a), ("b", args.b)):
                 steps.begin(f"building {revision}")
                 built[which] = revisions.program_of(revision)
-        verdicts: list[Verdict] = []
-        left: list[rounds.NotJudged] = []
-        figures: dict[str, list[Round]] = {}
-        noisy = 0
         comparing = Comparing(args, made, store, steps, threshold)
-        for scenario in scenarios:
-            plans = own or _plans(args, scenario, built, limit, name)
-            try:
-                done = comparing.rounds_together(plans, scenario)
-                runs = [] if args.cpu_only else comparing.rounds_alone(plans, scenario)
-            except Skip as why:
-                left.append(rounds.NotJudged(scenario.name, "", str(why)))
-                continue
-            figures[scenario.name] = [measured.round for measured in done]
-            noisy += sum(measured.restless for measured in done)
-            verdicts.append(verdict.judge(scenario.name, verdict.CPU, figures[scenario.name], threshold))
-            if runs:
-                more, not_judged = rounds.judge(scenario.name, runs, (verdict.THROUGHPUT, verdict.LATENCY), threshold)
-                verdicts += more
-                left += not_judged
-    verdicts = verdict.correct(verdicts)
+        try:
+            for scenario in scenarios:
+                comparing.compare(own or _plans(args, scenario, built, limit, name), scenario, found)
+        except (BenchError, OSError, KeyboardInterrupt):
+            if found.figures:  # hours of work, perhaps
+                steps.say(f"ended early: {len(found.figures)} of {len(scenarios)} scenarios were compared")
+                conclude(args, found)
+            raise
+    return exit_code(conclude(args, found), args.fail_on if threshold is None else "warn")
+
+
+def conclude(args: argparse.Namespace, found: Found) -> list[Verdict]:
+    """Writes and shows what was found."""
+    verdicts = verdict.correct(found.verdicts)
     data = {
-        "session": name,
-        "a": names[0],
-        "b": names[1],
+        "session": found.session,
+        "a": found.a,
+        "b": found.b,
         "verdicts": verdicts,
-        "not_judged": left,
-        "cpu": figures,
-        "restless": noisy,
+        "not_judged": found.left,
+        "cpu": found.figures,
+        "restless": found.noisy,
     }
     if args.cmd:
-        said = own_servers.sentences(verdicts, *names)
+        said = own_servers.sentences(verdicts, found.a, found.b)
         data["commands"] = [without_machine_paths(text) for text in args.cmd]
-        data["responses"] = [response.line() for response in responses]
+        data["responses"] = [response.line() for response in found.responses]
         data["sentences"] = said
         if args.format != "json":
             print("\n".join(f"- {line}" if args.format == "md" else line for line in said), end="\n\n")
-    codec.write_text(repository.BUILD / "bench" / "compare" / f"{name}.json", codec.dump(data))
-    show(args.format, verdicts, left, data, noisy)
-    return exit_code(verdicts, args.fail_on if threshold is None else "warn")
+    codec.write_text(repository.BUILD / "bench" / "compare" / f"{found.session}.json", codec.dump(data))
+    show(args.format, verdicts, found.left, data, found.noisy)
+    return verdicts
 
 
 def exit_code(verdicts: Sequence[Verdict], fail_on: str) -> int:
