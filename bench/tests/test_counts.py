@@ -1,8 +1,10 @@
 """Owns: what a client says, the kernel's bytes and the server's own count: when they agree, and what follows when not."""
 
+import errno
 import socket
 import struct
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -141,6 +143,30 @@ def test_a_connection_count_leaves_no_thread_and_waits_for_no_connection_that_is
     assert counter.moved(0) == (Moved(0, 0, 0, 0) if sockets.available() else None)
     counter.close()
     assert threading.active_count() == before
+
+
+class Failing(socket.socket):
+    """A listener of sock_diag that always has something to say, and an error instead."""
+
+    error: OSError
+
+    def recv(self, *given: object) -> bytes:
+        raise self.error
+
+
+@pytest.mark.parametrize("code", [errno.ENOBUFS, errno.ENOMEM])
+def test_a_count_of_which_something_was_lost_is_none(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    listener = Failing(socket.AF_INET, socket.SOCK_DGRAM)
+    listener.error = OSError(code, "lost")
+    listener.bind(("127.0.0.1", 0))
+    listener.sendto(b"x", listener.getsockname())
+    monkeypatch.setattr(sockets, "available", lambda: True)
+    monkeypatch.setattr(sockets, "_listen", lambda: listener)
+    counter = sockets.Counter(1)
+    while not counter._lost:
+        time.sleep(0.001)
+    assert counter.moved(0) is None
+    counter.close()
 
 
 def test_a_broken_message_is_no_socket() -> None:

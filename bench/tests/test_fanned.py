@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -87,6 +88,29 @@ def tool(directory: Path, text: str) -> Path:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return path
+
+
+class Silent:
+    """A client of Dask whose workers tell their clock, and then nothing."""
+
+    def submit(self, function: Any, *arguments: Any, **options: object) -> "Silent":
+        self.function = function
+        return self
+
+    def result(self, timeout: float) -> float:
+        if self.function is time.time:
+            return time.time()
+        assert 0 < timeout <= 1 + fanned.GRACE_SECONDS + fanned.JOIN_SECONDS + fanned.START_DELAY_SECONDS
+        raise TimeoutError
+
+    def cancel(self, futures: object) -> None:
+        pass
+
+
+def test_a_worker_that_says_nothing_is_not_waited_for_without_end() -> None:
+    several = fanned.Fanned(cast("Any", Silent()), ["tcp://one"], "127.0.0.1")
+    with pytest.raises(BenchError, match="a worker is gone: TimeoutError"):
+        several.run(Job("http://127.0.0.1:1/", 1, 2, 1, ()))
 
 
 def test_processes_here_each_do_their_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,7 +112,7 @@ class Counter:
     def __init__(self, port: int) -> None:
         self._port = port
         self._moved = Moved(0, 0, 0, 0)
-        self._lost = False  # the kernel had more to say than the buffer could hold
+        self._lost = False  # the kernel had more to say than the buffer could hold, or than could be read
         self._changed = threading.Condition()
         self._listener = _listen() if available() else None
         self._ending, self._end = socket.socketpair()
@@ -121,21 +121,29 @@ class Counter:
             self._thread.start()
 
     def _read(self) -> None:
+        try:
+            while self._read_some():
+                pass
+        except OSError:
+            self._lost = True
+
+    def _read_some(self) -> bool:
+        """False: it is to end."""
         assert self._listener
-        while True:
-            ready, _, _ = select.select([self._listener, self._end], [], [])
-            if self._end in ready:
-                return
-            try:
-                data = self._listener.recv(1 << 16)
-            except OSError as error:
-                if error.errno != errno.ENOBUFS:
-                    return
-                self._lost = True
-                continue
-            for one in parse(data):
-                if one.port == self._port and (one.received > 1 or one.sent):
-                    self._add(one)
+        ready, _, _ = select.select([self._listener, self._end], [], [])
+        if self._end in ready:
+            return False
+        try:
+            data = self._listener.recv(1 << 16)
+        except OSError as error:
+            if error.errno != errno.ENOBUFS:
+                raise
+            self._lost = True
+            return True
+        for one in parse(data):
+            if one.port == self._port and (one.received > 1 or one.sent):
+                self._add(one)
+        return True
 
     def _add(self, one: Closed) -> None:
         with self._changed:

@@ -177,10 +177,11 @@ class Fanned(UvhttpLoad):
             self._run_on(worker, work, own, start + self._offsets[worker], remote)
             for worker, own in zip(self.workers, jobs, strict=False)
         ]
+        over = began + job.seconds + GRACE_SECONDS + JOIN_SECONDS  # a worker's machine that is gone says nothing
         try:
-            parts: list[Part] = self._client.gather(futures)
+            parts: list[Part] = [future.result(timeout=max(0.0, over - time.monotonic())) for future in futures]
         except OSError as error:
-            raise BenchError(f"a worker is gone: {error or type(error).__name__}") from error
+            raise BenchError(f"a worker is gone: {str(error) or type(error).__name__}") from error
         finally:
             self._client.cancel(futures)
         apart = max(part.late_seconds for part in parts) - min(part.late_seconds for part in parts)
