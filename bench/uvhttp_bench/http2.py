@@ -94,5 +94,5 @@ def ask(
             while not exchange.ended:
                 exchange.receive()
         except h2.exceptions.H2Error as error:
-            raise ProtocolError(f"it does not speak HTTP/2 well: {error or type(error).__name__}") from error
+            raise ProtocolError(f"it does not speak HTTP/2 well: {str(error) or type(error).__name__}") from error
     return exchange.status, exchange.body

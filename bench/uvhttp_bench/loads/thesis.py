@@ -116,7 +116,7 @@ def measure_route(
     try:
         response = ask("http", running.port("http"), path)
     except (OSError, HTTPException) as error:
-        raise Void(f"{contender.name} {path}: {error or type(error).__name__}") from error
+        raise Void(f"{contender.name} {path}: {str(error) or type(error).__name__}") from error
     if response.status == 404:
         line = f"{contender.name} has no {path}"
         if line not in log.skipped:
