@@ -22,8 +22,9 @@ typedef struct uvhttp_tcp_handlers {
     void (*on_drain)(uvhttp_tcp_t *tcp, void *user);
     /** The client has sent FIN; sending is still possible. NULL: the connection closes after queued bytes are sent. */
     void (*on_end)(uvhttp_tcp_t *tcp, void *user);
-    /** The last call for a connection. `status` is 0 after a regular close, UVHTTP_E_ABORTED (reset), UVHTTP_E_TIMEOUT
-     * ... May be NULL. */
+    /** The last call for a connection. `status` is 0 (closed by the application or the client, or uvhttp_tcp_reset),
+     * UVHTTP_E_ABORTED (reset by the client), UVHTTP_E_TIMEOUT (idle_timeout, min_send_rate or drain_timeout),
+     * UVHTTP_E_LIMIT (see uvhttp_tcp_ref_send), UVHTTP_E_NOMEM, or UVHTTP_E_TLS_* with TLS. May be NULL. */
     void (*on_close)(uvhttp_tcp_t *tcp, int status, void *user);
     /** The time of uvhttp_tcp_set_timer has passed. May be NULL. */
     void (*on_timer)(uvhttp_tcp_t *tcp, void *user);
