@@ -221,7 +221,7 @@ typedef struct uvhttp_server_config {
                                             unchanged */
     char umask[UVHTTP_CONFIG_TEXT_SIZE]; /**< file mode creation mask, octal ("027"). "" (default): unchanged */
     uint32_t descriptor_limit; /**< RLIMIT_NOFILE of the process, soft, and hard where it is lower, 0..1,073,741,824. 0
-                                  (default): unchanged, but see raise_descriptor_limit */
+                                  (default): unchanged, but see raise_descriptor_limit, which a limit here disables */
     uint32_t upgrade_timeout;  /**< seconds in which a new process has to be ready (uvhttp_service_upgrade), 1..86400;
                                   default 60 */
     bool trace;                /**< trace requests (W3C Trace Context) and export spans to an OpenTelemetry collector;

@@ -60,9 +60,10 @@ static void warn(const uvhttp__tcp_server_t *tcp_server, const need_t *need, boo
     char soft[24], hard[24], advice[160];
     if (need->all <= need->hard)
         snprintf(advice, sizeof advice, "%s: raise the soft limit (ulimit -n %" PRIu64 ") or lower max_connections",
-                 raise            ? "the kernel refused more"
-                 : tcp_server->uv ? "an attached server leaves the limit to its program"
-                                  : "raise_descriptor_limit is off",
+                 raise                                        ? "the kernel refused more"
+                 : tcp_server->uv                             ? "an attached server leaves the limit to its program"
+                 : tcp_server->options.descriptor_limit_given ? "descriptor_limit is set"
+                                                              : "raise_descriptor_limit is off",
                  need->all);
     else
         snprintf(advice, sizeof advice,
@@ -77,12 +78,14 @@ static void warn(const uvhttp__tcp_server_t *tcp_server, const need_t *need, boo
                     advice);
 }
 
-void uvhttp__tcp_server_fit_descriptors(uvhttp__tcp_server_t *tcp_server, bool raise) {
-    uint32_t wanted = tcp_server->options.max_connections;
+void uvhttp__tcp_server_fit_descriptors(uvhttp__tcp_server_t *tcp_server) {
+    const uvhttp__tcp_server_options_t *options = &tcp_server->options;
+    bool raise = options->raise_descriptor_limit && !options->descriptor_limit_given && !tcp_server->uv;
+    uint32_t wanted = options->max_connections;
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
     need_t need = {.in_use = count_in_use(tcp_server),
-                   .reserved = tcp_server->options.descriptors_reserved,
+                   .reserved = options->descriptors_reserved,
                    .soft = limit.rlim_cur,
                    .hard = limit.rlim_max};
     promise(tcp_server, wanted, &need);

@@ -500,7 +500,7 @@ int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server) {
         uvhttp__tcp_server_abandon(tcp_server);
         return status;
     }
-    uvhttp__tcp_server_fit_descriptors(tcp_server, tcp_server->options.raise_descriptor_limit);
+    uvhttp__tcp_server_fit_descriptors(tcp_server);
     publish_engine(tcp_server, tcp_server->loops[0].io);
     uint32_t threads = start_threads(tcp_server);
     if (threads < tcp_server->loop_count) {
@@ -544,7 +544,7 @@ int uvhttp__tcp_server_attach(uvhttp__tcp_server_t *tcp_server, struct uv_loop_s
     int status = loop_make_io(&tcp_server->loops[0]);
     if (status == UVHTTP_OK) status = loop_start(&tcp_server->loops[0]);
     if (status == UVHTTP_OK) {
-        uvhttp__tcp_server_fit_descriptors(tcp_server, false);
+        uvhttp__tcp_server_fit_descriptors(tcp_server);
         publish_engine(tcp_server, tcp_server->loops[0].io);
         tcp_server->running = true;
         uvhttp__log_writer_open();

@@ -65,6 +65,7 @@ typedef struct uvhttp__tcp_server_options {
     uint32_t connections_per_address_max; /* 0: no limit */
     uint32_t descriptors_reserved;
     bool raise_descriptor_limit; /* in uvhttp__tcp_server_run */
+    bool descriptor_limit_given; /* by the operator: it is not raised */
     uint32_t backlog;
     const char
         *congestion_control; /* TCP congestion control of the listeners (io.h); lives as long as the server, or NULL */

@@ -47,8 +47,8 @@ void uvhttp__conn_forget_peer(uvhttp__conn_t *conn);
 
 /* descriptors.c */
 /* The loops exist and do not run yet: sets tcp_server->connections_limit so that descriptors_reserved stay free, after
- * raising RLIMIT_NOFILE if `raise`. Logs a warning with all numbers if that is below max_connections. */
-void uvhttp__tcp_server_fit_descriptors(uvhttp__tcp_server_t *tcp_server, bool raise);
+ * raising RLIMIT_NOFILE if it may. Logs a warning with all numbers if that is below max_connections. */
+void uvhttp__tcp_server_fit_descriptors(uvhttp__tcp_server_t *tcp_server);
 /* They are gone. Idempotent. */
 void uvhttp__tcp_server_forget_descriptors(uvhttp__tcp_server_t *tcp_server);
 

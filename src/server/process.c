@@ -64,6 +64,7 @@ static int set_descriptor_limit(uvhttp_server_t *server, uint32_t wanted) {
         limit.rlim_cur = wanted;
         if (limit.rlim_max < wanted) limit.rlim_max = wanted;
         if (server->tcp_server->dry_run && is_settable(&limit, &before)) return UVHTTP_OK;
+        server->tcp_server->options.descriptor_limit_given = true;
         if (setrlimit(RLIMIT_NOFILE, &limit) == 0) return UVHTTP_OK;
         return uvhttp__server_remember(server, UVHTTP_E_CONFIG,
                                        "descriptor_limit is %" PRIu32 ": %s (the hard limit is %ju)", wanted,

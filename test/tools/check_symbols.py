@@ -66,10 +66,12 @@ def read_objects(directory):
     """{source below src/: (defined, undefined)}: the global symbols of each object that are ours."""
     objects = {}
     for path in sorted(directory.rglob("*.o")):
+        source = path.relative_to(directory).as_posix().removesuffix(".o")
+        if not (ROOT / "src" / source).exists():
+            continue  # of a build before the file was moved
         output = subprocess.run(["nm", "-g", "-P", str(path)], check=True, capture_output=True, text=True).stdout
         symbols = [line.split()[:2] for line in output.splitlines() if OURS.match(line)]
         defined = {name for name, kind in symbols if kind not in "Uw"}
-        source = path.relative_to(directory).as_posix().removesuffix(".o")
         objects[source] = (defined, {name for name, _ in symbols} - defined)
     return objects
 

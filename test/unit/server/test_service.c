@@ -202,6 +202,32 @@ static void test_a_dry_run_changes_nothing_and_returns(void **state) {
     serving->server = NULL;
 }
 
+static void keep_soft_limit(uvhttp_server_t *server, void *user) {
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    *(rlim_t *)user = limit.rlim_cur;
+    uvhttp_server_stop(server);
+}
+
+/* An operator who sets a limit means it. */
+static void test_a_descriptor_limit_is_not_raised(void **state) {
+    serving_t *serving = *state;
+    struct rlimit before;
+    rlim_t soft = 0;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    serving->config.raise_descriptor_limit = true;
+    serving->config.descriptor_limit = 256;
+    serving->config.max_connections = 1000;
+    serving_make(serving);
+    assert_int_equal(uvhttp_server_on_ready(serving->server, keep_soft_limit, &soft), UVHTTP_OK);
+    assert_int_equal(uvhttp_service_init(serving->server), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_run(serving->server, "127.0.0.1:0"), UVHTTP_OK);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(soft, 256);
+    uvhttp_server_free(serving->server);
+    serving->server = NULL;
+}
+
 static void test_an_upgrade_needs_a_service_that_serves(void **state) {
     serving_t *serving = *state;
     assert_int_equal(uvhttp_service_upgrade(NULL), UVHTTP_E_INVALID);
@@ -299,6 +325,7 @@ int main(void) {
         ON_EACH(test_a_user_that_does_not_exist_is_said_before_listen),
         ON_EACH(test_a_dry_run_is_chosen_before_anything_else),
         ON_EACH(test_a_dry_run_changes_nothing_and_returns),
+        ON_EACH(test_a_descriptor_limit_is_not_raised),
         ON_EACH(test_an_upgrade_needs_a_service_that_serves),
         cmocka_unit_test(test_there_is_no_state_without_a_server),
         cmocka_unit_test(test_what_is_no_notification_is_refused),
