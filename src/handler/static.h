@@ -66,6 +66,7 @@ typedef struct uvhttp__validators {
     uvhttp_str_t etag; /* with quotes; strong */
     int64_t modified;  /* Unix seconds */
     int64_t now;       /* the same, for two-digit years and dates in the future */
+    bool vary;         /* others in other codings may have the same date */
 } uvhttp__validators_t;
 
 /* RFC 9110 section 13.2.2 up to the Range: 200 (continue), 304 or 412. For GET and HEAD. */

@@ -67,7 +67,8 @@ bool uvhttp__static_range_applies(const uvhttp__static_fields_t *fields, const u
     if (!value.data) return true;
     if (value.size > 0 && value.data[0] == '"') return uvhttp__str_equal(value, validators->etag);
     int64_t date;
-    /* A date is a strong validator only if nothing can have changed within its second (RFC 9110 section 8.8.2.2). */
-    return uvhttp__date_parse(value, validators->now, &date) && date == validators->modified &&
+    /* A date is a strong validator only if nothing can have changed within its second (RFC 9110 section 8.8.2.2), and
+     * no other representation can have it. */
+    return !validators->vary && uvhttp__date_parse(value, validators->now, &date) && date == validators->modified &&
            validators->now > validators->modified;
 }

@@ -200,7 +200,7 @@ static int put_all_fields(const serving_t *serving) {
 static bool respond_conditionally(const serving_t *serving, const uvhttp__static_fields_t *fields) {
     const uvhttp__static_file_t *file = serving->file;
     const uvhttp__validators_t validators = {
-        .etag = file->etag, .modified = file->modified, .now = uvhttp__clock_unix_ms() / 1000};
+        .etag = file->etag, .modified = file->modified, .now = uvhttp__clock_unix_ms() / 1000, .vary = file->vary};
     int status = uvhttp__static_condition(fields, &validators);
     if (status == 304 && put_fields(serving, file->shared_fields_size) == UVHTTP_OK)
         return uvhttp_response_empty(serving->res, 304) == UVHTTP_OK;

@@ -487,6 +487,9 @@ def test_precompressed_variants(start, root):
     assert of("gzip", "/small.bin").body == (root / "small.bin").read_bytes(), "one that is older than the file"
     part = get(server, "/text.txt", headers=[("Accept-Encoding", "gzip"), ("Range", "bytes=0-9")])
     assert part.status == 206 and part.header("Content-Encoding") == "gzip" and part.body == (root / "text.txt.gz").read_bytes()[:10]
+    rest = [("Accept-Encoding", "gzip"), ("Range", "bytes=10-")]
+    for validator, status in [(part.header("ETag"), 206), (plain.header("ETag"), 200), (part.header("Last-Modified"), 200)]:
+        assert get(server, "/text.txt", headers=[*rest, ("If-Range", validator)]).status == status, "several may have the date"
     without = start("no_precompressed=1")
     assert get(without, "/text.txt", headers=[("Accept-Encoding", "gzip, br")]).body == data
 

@@ -102,7 +102,7 @@ static void test_ranges_are_read_as_rfc_9110_says(void **state) {
 #define DATE "Sun, 06 Nov 1994 08:49:37 GMT"
 #define SECONDS 784111777
 
-static const uvhttp__validators_t validators = {{"\"a\"", 3}, SECONDS, SECONDS + 100};
+static const uvhttp__validators_t validators = {{"\"a\"", 3}, SECONDS, SECONDS + 100, false};
 
 static void expect_condition(const char *name, const char *value, const char *name2, const char *value2, int expected) {
     exchange_t ex;
@@ -169,6 +169,11 @@ static void test_if_range_compares_strongly(void **state) {
     uvhttp__validators_t now = validators;
     now.now = SECONDS; /* it could still change within this second */
     assert_false(uvhttp__static_range_applies(&fields, &now));
+    uvhttp__validators_t one_of_several = validators;
+    one_of_several.vary = true;
+    assert_false(uvhttp__static_range_applies(&fields, &one_of_several));
+    fields.if_range = guarded("\"a\"");
+    assert_true(uvhttp__static_range_applies(&fields, &one_of_several));
 }
 
 /* --- types, rules, options --- */
