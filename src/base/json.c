@@ -11,7 +11,7 @@ typedef struct sink {
 } sink_t;
 
 static void put(sink_t *sink, const char *bytes, size_t size) {
-    if (sink->size <= sink->capacity && size <= sink->capacity - sink->size)
+    if (sink->buffer && sink->size <= sink->capacity && size <= sink->capacity - sink->size)
         memcpy(sink->buffer + sink->size, bytes, size);
     sink->size += size;
 }

@@ -2,6 +2,8 @@
 #include "io/io_inner.h"
 
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include <uvhttp/error.h>
 #include <uvhttp/log.h>
 
@@ -18,7 +20,17 @@ static void on_anchor(uv_prepare_t *anchor) {
     (void)anchor;
 }
 
+/* With its first loop in a process, libuv makes a pipe, behind other descriptors, and ends the process if it cannot.
+ * All that a loop needs are 6. */
+static bool has_descriptors(void) {
+    int fds[4], count = 0;
+    while (count < 4 && (fds[count] = eventfd(0, EFD_CLOEXEC)) >= 0) count++;
+    for (int i = 0; i < count; i++) close(fds[i]);
+    return count == 4;
+}
+
 int uvhttp__inner_open(uvhttp__inner_t *inner) {
+    if (!has_descriptors()) return UVHTTP_E_NO_DESCRIPTORS;
     switch (uv_loop_init(&inner->uv)) {
         case 0: break;
         case UV_ENOMEM: return UVHTTP_E_NOMEM;

@@ -165,8 +165,9 @@ class Server:
         try:
             status = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
+            threads = self.threads()
             self.kill()
-            raise AssertionError(f"still running after {seconds} s; stderr: {self.stderr()}") from None
+            raise AssertionError(f"still running after {seconds} s; stderr: {self.stderr()}\n{threads}") from None
         finally:
             self.stopped = True
             self.close_control()
@@ -182,6 +183,17 @@ class Server:
             self.signal()
         status = self.wait()
         assert status == 0, f"exit status {status}; stderr: {self.stderr()}"
+
+    def threads(self):
+        """What each thread of a server that does not respond is in: its state, CPU time, system call and place in the kernel."""
+        lines = []
+        for task in sorted(pathlib.Path(f"/proc/{self.pid()}/task").glob("*")):
+            with contextlib.suppress(OSError):
+                name, fields = (task / "stat").read_text().rsplit(")", 1)
+                state, *fields = fields.split()
+                call, place = ((task / file).read_text().strip() for file in ("syscall", "wchan"))
+                lines.append(f"{name.split('(', 1)[1]} {task.name}: {state}, {fields[10]} + {fields[11]} ticks, {call.split()[0]} {place}")
+        return f"{len(lines)} threads:\n" + "\n".join(lines[:30])
 
     def kill(self):
         self.stopped = True
@@ -225,8 +237,11 @@ class Server:
                 self.control = wire.Connection(self.address)
             try:
                 return self.control.get(target)
-            except (OSError, wire.Closed):
+            except (OSError, wire.Closed) as error:
+                threads = self.threads() if isinstance(error, TimeoutError) else ""
                 self.close_control()
+                if attempt and threads:
+                    raise AssertionError(f"{target}: no response; stderr: {self.stderr()}\n{threads}") from error
                 if attempt:
                     raise
 

@@ -3,13 +3,14 @@ import contextlib
 import json
 import re
 import resource
+import subprocess
 import threading
 import time
 
 import pytest
 from hyperframe import frame as frames
 
-from harness import EXAMPLES, poll
+from harness import ENGINE, EXAMPLES, HOST, poll
 from wire import Closed, request
 from wire_h2 import Raw
 
@@ -366,6 +367,22 @@ def test_a_limit_that_is_too_low_is_said_with_all_numbers(serve):
         "(N in use, 100 reserved for files and upstreams), soft limit 256, hard limit 256; raise the hard limit "
         "(LimitNOFILE=NEEDED of a systemd unit, limits.conf) or lower max_connections" in text
     )
+
+
+def test_a_start_for_which_there_are_too_few_descriptors_fails_with_a_reason():
+    """However many there are: libuv would end the process."""
+    command = [EXAMPLES / "performance_test", "--address", HOST, "--port", "0", "--io-threads", "2", "--engine", ENGINE]
+    refused = 0
+    for count in range(6, 64):
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=limited(count, count)) as started:
+            line = next((line for line in started.stderr if "listening on" in line or "ERROR" in line), "")
+            if "listening on" in line:
+                started.terminate()
+                assert started.wait() == 0
+                break
+        assert started.returncode == 1 and re.search("out of file descriptors|Too many open files", line), (count, started.returncode, line)
+        refused += 1
+    assert refused > 5 and "listening on" in line
 
 
 def test_who_does_not_want_it_keeps_the_soft_limit(serve):

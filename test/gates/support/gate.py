@@ -4,6 +4,7 @@ count (no ptrace, no valgrind), saying why."""
 import contextlib
 import os
 import pathlib
+import random
 import re
 import signal
 import socket
@@ -20,6 +21,7 @@ GET = b"GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
 GET_LARGE = b"GET /large/100kb HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
 SECONDS = 60  # a hang, not a measure
 failed = False
+given_ports = set()
 
 
 def skip(why):
@@ -41,9 +43,15 @@ def finish():
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return probe.getsockname()[1]
+    """One that no client is given meanwhile: they get those from ip_local_port_range on. No two are the same."""
+    first_of_clients = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.randrange(max(1024, first_of_clients // 2), max(2048, first_of_clients))
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind((HOST, port))
+            if port not in given_ports:
+                given_ports.add(port)
+                return port
 
 
 def connect(port, host=HOST):
