@@ -92,15 +92,21 @@ void uvhttp__uring_close_directly(uvhttp__stream_t *stream) {
 
 /* --- receiving --- */
 
-int uvhttp__uring_read_start(uvhttp__stream_t *stream) {
+/* later: not while the entry is submitted, even if there are bytes, but when the loop waits. */
+static int arm_receive(uvhttp__stream_t *stream, bool later) {
     if (stream->flags & (UVHTTP__STREAM_READING | UVHTTP__STREAM_FIN)) return UVHTTP_OK;
     if (uvhttp__stream_is_over(stream)) return UVHTTP_OK;
     if (uvhttp__uring_of(stream->loop)->failed) return UVHTTP_E_IO;
     struct io_uring_sqe *sqe = sqe_of(stream);
     uvhttp__uring_prepare_receive(sqe, stream->fd, uvhttp__uring_of(stream->loop)->receive_max);
+    if (later) sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;
     sqe->user_data = data_of(stream, UVHTTP__URING_RECEIVE);
     stream->flags |= UVHTTP__STREAM_READING;
     return UVHTTP_OK;
+}
+
+int uvhttp__uring_read_start(uvhttp__stream_t *stream) {
+    return arm_receive(stream, false);
 }
 
 void uvhttp__uring_read_stop(uvhttp__stream_t *stream) {
@@ -175,7 +181,8 @@ static void take_buffers(uvhttp__uring_t *uring, uvhttp__stream_t *stream, unsig
 }
 
 /* Nobody keeps a receive buffer beyond its completion, so that -ENOBUFS can only mean that all were used within one
- * drain; by the time the new receive is submitted they are back. */
+ * drain; when the loop waits they are back. Before that the new receive would fail again: if the submission queue is
+ * full, it is submitted within the drain, which would not end while so many streams try. */
 static void on_receive(uvhttp__uring_t *uring, uvhttp__stream_t *stream, int result, unsigned flags) {
     if (!(flags & IORING_CQE_F_MORE)) stream->flags &= ~(uint32_t)(UVHTTP__STREAM_READING | UVHTTP__STREAM_CANCELLING);
     if (flags & IORING_CQE_F_BUFFER) take_buffers(uring, stream, flags >> IORING_CQE_BUFFER_SHIFT, result);
@@ -190,7 +197,7 @@ static void on_receive(uvhttp__uring_t *uring, uvhttp__stream_t *stream, int res
         uvhttp__uring_read_stop(stream);
         poll_reset(stream);
     } else {
-        (void)uvhttp__uring_read_start(stream); /* unless it is armed still */
+        (void)arm_receive(stream, result == -ENOBUFS); /* unless it is armed still */
         /* A reset that comes together with the last bytes before it does not wake the receive (pitfall 11). The kernel
          * says whether there is more after these bytes, but an error does not count as more; and on a Unix socket
          * neither does FIN, which no send would find out. */

@@ -386,6 +386,7 @@ static void issue(struct sim_ring *ring, const struct io_uring_sqe *sqe) {
         case IORING_OP_POLL_ADD:
         case IORING_OP_READ:
             wait_with(ring, sqe, SIM_NEVER);
+            if (sqe->opcode == IORING_OP_RECV && sqe->ioprio & IORING_RECVSEND_POLL_FIRST) break;
             if (sim_one_in(&ring->random, 2) && is_ready(&ring->ops[ring->op_count - 1]))
                 complete(ring, &ring->ops[ring->op_count - 1]);
             break;
