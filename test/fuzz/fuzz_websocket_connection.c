@@ -177,9 +177,7 @@ static void inflate_message(reader_t *reader) {
 
 static void end_message(reader_t *reader, digest_t *digest) {
     if (reader->compressed) inflate_message(reader);
-    uvhttp__utf8_t utf8 = {0};
-    if (reader->opcode == UVHTTP__WS_TEXT &&
-        (!uvhttp__utf8_take(&utf8, reader->message, reader->size) || !uvhttp__utf8_complete(&utf8)))
+    if (reader->opcode == UVHTTP__WS_TEXT && !uvhttp__utf8_valid(reader->message, reader->size))
         die("text that is not UTF-8");
     if (digest->count < SERVED_MESSAGES_MAX)
         digest->messages[digest->count++] =

@@ -224,14 +224,19 @@ static void test_signals_cost_no_connection_of_the_backlog(void **state) {
     for (int i = 0; i < CLIENTS; i++) server_leave(server, fds[i]);
 }
 
+/* Descriptors of so many connections, both ends of which are this program's: enough are allowed. */
+static int *descriptors_for(const server_t *server, rlim_t count) {
+    struct rlimit limit = server->nofile_before;
+    if (limit.rlim_max < 2 * count + 100) skip();
+    limit.rlim_cur = 2 * count + 100;
+    if (limit.rlim_cur > server->nofile_before.rlim_cur) assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    return calloc(count, sizeof(int));
+}
+
 static void test_thousand_connections(void **state) {
     server_t *server = *state;
     enum { CLIENTS = 1000 };
-    struct rlimit limit = server->nofile_before;
-    if (limit.rlim_max < 2 * CLIENTS + 100) skip();
-    limit.rlim_cur = 2 * CLIENTS + 100;
-    if (limit.rlim_cur > server->nofile_before.rlim_cur) assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    int *fds = calloc(CLIENTS, sizeof *fds);
+    int *fds = descriptors_for(server, CLIENTS);
     server_start(server, &echo_ops);
     for (int i = 0; i < CLIENTS; i++) {
         fds[i] = client_connect(server->port);
@@ -264,11 +269,7 @@ static void *call_hold(void *server) {
 static void test_more_connections_than_buffers_and_entries_send_at_once(void **state) {
     server_t *server = *state;
     enum { CLIENTS = 560 };
-    struct rlimit limit = server->nofile_before;
-    if (limit.rlim_max < 2 * CLIENTS + 100) skip();
-    limit.rlim_cur = 2 * CLIENTS + 100;
-    if (limit.rlim_cur > server->nofile_before.rlim_cur) assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    int *fds = calloc(CLIENTS, sizeof *fds);
+    int *fds = descriptors_for(server, CLIENTS);
     pthread_t holder;
     server->options.receive_buffer_count = 4;
     server_start(server, &echo_ops);
