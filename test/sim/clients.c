@@ -15,6 +15,7 @@ static client_t *clients;
 static uint32_t client_count, clients_left; /* left: those that are not done */
 bool sim_failing, sim_ring_has_died, sim_ring_has_lost;
 static uint64_t stop_ns; /* when the server is asked to stop; SIM_NEVER: some time after the last client is done */
+uint64_t sim_beat_ns;
 static uint64_t idle_ns; /* that time: what nobody wakes shows in it */
 static bool stopped;     /* or it is about to: an operator has asked for it */
 static bool stop_asked;
@@ -69,6 +70,9 @@ void sim_world_new(uint64_t seed, const sim_drop_t *drop, bool memory_fails) {
     sim_world_free();
     client_count = 1 + sim_below(&random, sim_one_in(&random, 4) ? ORDINARY_MAX : 6);
     if (sim_places_are_few && client_count < 7) client_count += 6;
+    sim_random_t of_beat = sim_random_of(seed, 0xc3);
+    sim_beat_ns = sim_one_in(&of_beat, 8) ? (1 + sim_below(&of_beat, 2)) * SIM_MS : 0;
+    if (sim_beat_ns) client_count = 2 + sim_below(&of_beat, ORDINARY_MAX - 1);
     if (sim_crowd) client_count = sim_crowd;
     clients = calloc(client_count, sizeof *clients);
     if (!clients) abort();
@@ -397,7 +401,9 @@ static void do_op(client_t *client) {
 }
 
 static uint64_t soon(client_t *client) {
-    return sim_now_ns + 1 + sim_below(&client->random, client->delay_max_us) * UINT64_C(1000);
+    uint64_t at = sim_now_ns + 1 + sim_below(&client->random, client->delay_max_us) * UINT64_C(1000);
+    if (!sim_beat_ns || client->piece_max <= 40) return at; /* so little at a time: it has to hurry */
+    return (at / sim_beat_ns + 1) * sim_beat_ns;
 }
 
 /* Until the server closes at the latest, behind a FIN: at once, unless a handler may take its time. */

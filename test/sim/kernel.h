@@ -51,12 +51,13 @@ struct sim_conn {
     bool client_fin, client_rst, client_gone;
     bool server_fin, server_rst, server_gone;
     bool linger_zero;
-    bool unheard;               /* its SYN is lost */
-    bool accepted, takes_place; /* takes_place: of those of the server */
-    bool is_unix;               /* FIN may not wake a receive of the ring either (pitfall 11) */
-    bool counts, refused;       /* for its address */
-    uint32_t header_size;       /* of the PROXY protocol */
-    bool never_accepted;        /* there were no descriptors for it, and its listener was closed */
+    bool unheard;                 /* its SYN is lost */
+    bool accepted, takes_place;   /* takes_place: of those of the server */
+    bool is_unix;                 /* FIN may not wake a receive of the ring either (pitfall 11) */
+    bool counts, refused;         /* for its address */
+    uint32_t header_size;         /* of the PROXY protocol */
+    bool never_accepted;          /* there were no descriptors for it, and its listener was closed */
+    uint16_t starved, starved_at; /* receives that found no buffer, at this tail of the buffer ring */
 };
 
 typedef struct item {

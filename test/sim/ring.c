@@ -23,6 +23,7 @@ enum {
     BUFFERS_MAX = 256,         /* a multiple of 64 */
     PREFLIGHT_ENTRIES_MAX = 8, /* rings of this size are tried out only: nothing fails there */
     GUESTS_MAX = 4,
+    STARVED_MAX = 3,
     EXCUSE_MS = 100, /* for so long a refusal excuses that completions are not looked at */
 };
 
@@ -47,8 +48,10 @@ struct sim_ring {
     uint32_t op_count, op_capacity;
     struct io_uring_buf_ring *buffers;
     uint16_t buffer_head, buffer_mask;
+    uint16_t seen_tail, buffers_used, buffers_most; /* of those that were published together */
     sim_random_t random;
     bool faults;
+    bool prompt;         /* what is ready when its entry is consumed completes there, always, as in the kernel */
     uint32_t refuses_in; /* one in so many calls */
     uint32_t dies_in;    /* so many calls from now on, in runs that may fail; 0: never */
     bool dead;           /* completions were dropped: it is of no use any more, and does nothing */
@@ -169,11 +172,18 @@ static int take_error(sim_conn_t *conn) {
     return error;
 }
 
+/* A server with fewer buffers is one whose kernel uses no more of them before it publishes those that are back. */
+static bool has_buffer(struct sim_ring *ring) {
+    if (ring->seen_tail != ring->buffers->tail) ring->buffers_used = 0;
+    ring->seen_tail = ring->buffers->tail;
+    return ring->buffer_head != ring->buffers->tail && ring->buffers_used < ring->buffers_most;
+}
+
 /* Bytes into the buffers at the head of the buffer ring; the first one's number. */
 static unsigned fill_buffers(struct sim_ring *ring, sim_conn_t *conn, size_t size, bool bundle) {
     const struct io_uring_buf *bufs = ring->buffers->bufs;
     unsigned first = bufs[ring->buffer_head & ring->buffer_mask].bid;
-    while (size > 0 && ring->buffer_head != ring->buffers->tail) {
+    while (size > 0 && has_buffer(ring)) {
         const struct io_uring_buf *buf = &bufs[ring->buffer_head & ring->buffer_mask];
         size_t part = size < buf->len ? size : buf->len;
         char *data = (char *)(uintptr_t)buf->addr;
@@ -182,10 +192,20 @@ static unsigned fill_buffers(struct sim_ring *ring, sim_conn_t *conn, size_t siz
         sim_address_look(conn);
         sim_trace_bytes(data, part);
         ring->buffer_head++;
+        ring->buffers_used++;
         size -= part;
         if (!bundle) break;
     }
     return first;
+}
+
+/* Buffers that are in use come back with the next change of the tail. Before that a receive that has found none is in
+ * vain, again and again. */
+static void found_no_buffer(struct sim_ring *ring, sim_conn_t *conn) {
+    if (conn->starved_at != ring->buffers->tail) conn->starved = 0;
+    conn->starved_at = ring->buffers->tail;
+    if (++conn->starved > STARVED_MAX)
+        sim_fail("descriptor %d: %u receives in vain, and no buffer was put back meanwhile", conn->fd, conn->starved);
 }
 
 static void receive(struct sim_ring *ring, op_t *op) {
@@ -197,7 +217,8 @@ static void receive(struct sim_ring *ring, op_t *op) {
         post(ring, &sqe, -error, 0);
         return;
     }
-    if (ring->buffer_head == ring->buffers->tail) {
+    if (!has_buffer(ring)) {
+        found_no_buffer(ring, conn);
         drop_op(ring, op);
         post(ring, &sqe, -ENOBUFS, 0);
         return;
@@ -322,6 +343,21 @@ uint64_t sim_ring_next_ns(const struct sim_ring *ring) {
 
 /* --- submission --- */
 
+/* Whether an operation is tried when its entry is consumed. */
+static bool is_tried(struct sim_ring *ring) {
+    return ring->prompt || sim_one_in(&ring->random, 2);
+}
+
+/* The operation that was added last; a prompt ring continues it while it is ready. */
+static void try_now(struct sim_ring *ring) {
+    uint32_t count = ring->op_count;
+    if (!is_tried(ring)) return;
+    while (ring->op_count == count && is_ready(&ring->ops[count - 1])) {
+        complete(ring, &ring->ops[count - 1]);
+        if (!ring->prompt) break;
+    }
+}
+
 static void cancel(struct sim_ring *ring, const struct io_uring_sqe *sqe) {
     int found = 0;
     bool all = sqe->cancel_flags & IORING_ASYNC_CANCEL_ALL, by_fd = sqe->cancel_flags & IORING_ASYNC_CANCEL_FD;
@@ -344,7 +380,7 @@ static void submit_send(struct sim_ring *ring, const struct io_uring_sqe *sqe) {
     op_t *op = &ring->ops[ring->op_count - 1];
     read_vector(sqe, op);
     bool waits = !(sqe->msg_flags & MSG_DONTWAIT);
-    if (waits && sim_one_in(&ring->random, 2)) return;
+    if (waits && !is_tried(ring)) return;
     size_t size = 0;
     for (size_t i = 0; i < op->iov_count; i++) size += op->iov[i].iov_len;
     ssize_t sent = try_send(op);
@@ -386,9 +422,7 @@ static void issue(struct sim_ring *ring, const struct io_uring_sqe *sqe) {
         case IORING_OP_POLL_ADD:
         case IORING_OP_READ:
             wait_with(ring, sqe, SIM_NEVER);
-            if (sqe->opcode == IORING_OP_RECV && sqe->ioprio & IORING_RECVSEND_POLL_FIRST) break;
-            if (sim_one_in(&ring->random, 2) && is_ready(&ring->ops[ring->op_count - 1]))
-                complete(ring, &ring->ops[ring->op_count - 1]);
+            if (sqe->opcode != IORING_OP_RECV || !(sqe->ioprio & IORING_RECVSEND_POLL_FIRST)) try_now(ring);
             break;
         case IORING_OP_TIMEOUT: wait_with(ring, sqe, time_of(sqe->addr)); break;
         case IORING_OP_TIMEOUT_REMOVE: update_timeout(ring, sqe); break;
@@ -532,11 +566,15 @@ int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *uring, 
     ring->random = sim_random_of(rings_seed, 0x9000 + rings_made++);
     ring->faults = entries > PREFLIGHT_ENTRIES_MAX;
     ring->event_fd = -1;
+    ring->prompt = sim_one_in(&ring->random, 2);
+    bool few = ring->faults && (sim_beat_ns || sim_one_in(&ring->random, 4));
+    ring->buffers_most = few ? (uint16_t)(1u << sim_below(&ring->random, 4)) : UINT16_MAX;
     /* Each costs some ms, in which a crowd would wait for seconds behind small queues. */
     ring->refuses_in = sim_one_in(&ring->random, 4) && !sim_crowd ? 8 : 200;
     bool dies = ring->faults && sim_failing && sim_one_in(&ring->random, 8);
     ring->dies_in = dies ? 1 + sim_log_uniform(&ring->random, 3000) : 0;
-    ring->sq_entries = ring->faults && sim_one_in(&ring->random, 4) ? 1u << sim_below(&ring->random, 4) : entries;
+    ring->sq_entries =
+        ring->faults && sim_one_in(&ring->random, sim_beat_ns ? 2 : 4) ? 1u << sim_below(&ring->random, 4) : entries;
     ring->cq_entries =
         ring->faults && sim_one_in(&ring->random, 2) ? 2u << sim_below(&ring->random, 4) : params->cq_entries;
     ring->sq_mask = ring->sq_entries - 1;

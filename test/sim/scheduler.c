@@ -177,7 +177,8 @@ static uint32_t choose(void) {
             advance_clock();
             continue;
         }
-        uint32_t chosen = able[count == 1 ? 0 : sim_below(&order, count)];
+        bool together = sim_beat_ns && able[count - 1] == UINT32_MAX && !sim_one_in(&order, 64);
+        uint32_t chosen = able[together ? count - 1 : count == 1 ? 0 : sim_below(&order, count)];
         if (chosen != UINT32_MAX) return chosen;
         do_world();
     }

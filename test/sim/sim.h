@@ -150,6 +150,9 @@ typedef struct sim_drop {
 
 void sim_world_new(uint64_t seed, const sim_drop_t *drop, bool failing);
 void sim_world_free(void);
+/* Unless it is 0, clients act at multiples of it only, most of them before a thread of the server continues: it finds
+ * together what they did. */
+extern uint64_t sim_beat_ns;
 uint64_t sim_world_next_ns(void);
 /* Does something that is due. */
 void sim_world_step(sim_random_t *random);

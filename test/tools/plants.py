@@ -393,6 +393,8 @@ PLANTS = [
           "    uring->spill_count -= moved;", "    uring->spill_count = 0;"),
     Plant("io_uring: completions beyond a full queue are not waited for", "src/io/io_uring.c",
           "if (__builtin_expect(!all_seen || uring->fatal, 0))", "if (__builtin_expect(uring->fatal, 0))"),
+    Plant("io_uring: a receive that has found no buffer is tried again at once", "src/io/io_uring.c",
+          "(void)arm_receive(stream, result == -ENOBUFS);", "(void)arm_receive(stream, false);"),
     Plant("io_uring: nobody looks whether a completion was lost", "src/io/io_uring.c",
           "if (__builtin_expect(dropped == uring->cq_dropped, 1)) return false;", "if (dropped != 1u << 31) return false;"),
     Plant("a full backlog refuses the rest of a file", "src/exec/file_reader.c",
