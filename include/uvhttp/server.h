@@ -96,7 +96,9 @@ typedef struct uvhttp_server_config {
                                    chunks of its body */
     bool half_close; /**< true: a client that sends FIN still waits for a deferred response. Default false: its request
                         is aborted, except during the lookup of a static file */
-    bool install_signal_handlers; /**< uvhttp_server_run drains on SIGINT and SIGTERM; default true */
+    bool install_signal_handlers; /**< uvhttp_server_run drains on SIGINT and SIGTERM, and a second one cuts off. From
+                                     its return until uvhttp_server_free one more is ignored, the next ends the process;
+                                     a handler that the program has set is in force again. Default true */
     bool quiet;                   /**< no start and stop lines on stderr; default false */
     uvhttp_performance_config_t performance;
 

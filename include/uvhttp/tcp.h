@@ -46,7 +46,9 @@ typedef struct uvhttp_tcp_config {
     uint32_t drain_timeout;        /**< seconds, 0..604800. 0: at once; default 30 */
     uint64_t write_high_watermark; /**< queued bytes at which send reports backpressure; default 1 MiB */
     uint64_t write_queue_max;     /**< maximum of queued bytes; send refuses more with UVHTTP_E_LIMIT; default 64 MiB */
-    bool install_signal_handlers; /**< uvhttp_tcp_server_run stops on SIGINT and SIGTERM; default true */
+    bool install_signal_handlers; /**< uvhttp_tcp_server_run drains on SIGINT and SIGTERM, and a second one cuts off.
+                                     From its return until uvhttp_tcp_server_free one more is ignored, the next ends the
+                                     process; a handler that the program has set is in force again. Default true */
     uint32_t min_send_rate; /**< bytes per second at which a peer must acknowledge queued output, 1..2^30; below it the
                                connection is reset. Bytes acknowledged ahead count for rate_grace seconds. Default
                                UVHTTP_NEVER, because a peer may have reasons not to read for a while */

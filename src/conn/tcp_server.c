@@ -409,13 +409,15 @@ static void on_others_ended(uvhttp__post_t *post) {
     uvhttp__tcp_loop_check_done(&tcp_server->loops[0]);
 }
 
-static void free_loops(uvhttp__tcp_server_t *tcp_server) {
+static void finish_loops(uvhttp__tcp_server_t *tcp_server) {
     for (uint32_t i = 0; i < tcp_server->loop_count; i++) {
         uvhttp__tcp_loop_t *loop = &tcp_server->loops[i];
         loop_free(loop);
         if (loop->io) uvhttp__loop_free(loop->io, NULL, NULL);
         loop->io = NULL;
     }
+    tcp_server->running = false;
+    tcp_server->finished = true;
 }
 
 /* Closes the sockets that no loop owns yet. */
@@ -482,11 +484,9 @@ void uvhttp__tcp_server_abandon(uvhttp__tcp_server_t *tcp_server) {
         uvhttp__loop_post(tcp_server->loops[i].io, &tcp_server->loops[i].cut_post);
         loop_run(&tcp_server->loops[i]);
     }
-    if (tcp_server->loops[0].io) uvhttp__loop_signals_stop(tcp_server->loops[0].io);
-    free_loops(tcp_server);
+    if (tcp_server->loops[0].io) uvhttp__loop_signals_stop(tcp_server->loops[0].io, &tcp_server->late_signals);
+    finish_loops(tcp_server);
     close_sockets(tcp_server); /* clients must not wait for a server that will not come */
-    tcp_server->running = false;
-    tcp_server->finished = true;
     stop_for_good(tcp_server);
 }
 
@@ -523,12 +523,10 @@ int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server) {
         else
             loop_run(&tcp_server->loops[i]);
     }
-    uvhttp__loop_signals_stop(tcp_server->loops[0].io);
+    uvhttp__loop_signals_stop(tcp_server->loops[0].io, &tcp_server->late_signals);
     loops_end(tcp_server);
-    free_loops(tcp_server);
+    finish_loops(tcp_server);
     uvhttp__tcp_server_forget_descriptors(tcp_server);
-    tcp_server->running = false;
-    tcp_server->finished = true;
     enter(tcp_server, UVHTTP__STATE_STOPPED);
     uvhttp__log_server_ended(UVHTTP__LOG_CLOSE_MS);
     return status == UVHTTP_OK ? tcp_server->failure : status;
@@ -582,6 +580,7 @@ static void tcp_server_delete(void *arg) {
 
 void uvhttp__tcp_server_free(uvhttp__tcp_server_t *tcp_server) {
     if (!tcp_server) return;
+    uvhttp__late_signals_end(&tcp_server->late_signals);
     if (!tcp_server->uv) {
         tcp_server_delete(tcp_server);
         return;

@@ -200,14 +200,15 @@ struct uvhttp__tcp_server {
     bool loops_ready;          /* under stop_lock */
     bool dry_run;              /* listen and run open nothing, and return what they would as far as that is known */
     const struct uvhttp__tcp_server *companion; /* has addresses, too; NULL: none */
-    bool passed_on;         /* another process has the listening sockets, too; before the loops are asked to drain */
-    bool signalled;         /* under stop_lock: a signal has asked for a stop */
-    int failure;            /* under stop_lock: UVHTTP_E_IO once a loop's backend has failed, which error tells */
-    bool gate_open;         /* under stop_lock: the loops iterate */
-    uint32_t loops_entered; /* under stop_lock: by the threads that run them, before the gate opens */
-    pthread_cond_t gate;    /* one of these two has changed */
-    atomic_uint others;     /* threads that run loops, without that of the first loop ... */
-    bool others_run;        /* ... and whether there are any, as that one knows: it ends last, for the signals */
+    bool passed_on; /* another process has the listening sockets, too; before the loops are asked to drain */
+    bool signalled; /* under stop_lock: a signal has asked for a stop */
+    uvhttp__late_signals_t late_signals;
+    int failure;                /* under stop_lock: UVHTTP_E_IO once a loop's backend has failed, which error tells */
+    bool gate_open;             /* under stop_lock: the loops iterate */
+    uint32_t loops_entered;     /* under stop_lock: by the threads that run them, before the gate opens */
+    pthread_cond_t gate;        /* one of these two has changed */
+    atomic_uint others;         /* threads that run loops, without that of the first loop ... */
+    bool others_run;            /* ... and whether there are any, as that one knows: it ends last, for the signals */
     uvhttp__post_t others_post; /* to the first loop: there are none any more */
     atomic_int state;           /* uvhttp__state_t; written under stop_lock, except for the last */
     atomic_bool stopping;       /* a loop has begun to drain */

@@ -525,10 +525,19 @@ static inline void uvhttp__loop_iteration_trim(uvhttp__loop_t *loop, char *end) 
 }
 
 /* Calls `cb` on the loop for SIGINT, SIGTERM and up to two others (0: none), until signals_stop. Loops of our own, from
- * the thread that runs them. Returns 0 or UVHTTP_E_IO. Afterwards the previous handler is in force again. */
+ * the thread that runs them. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_IO.
+ *
+ * After signals_stop a handler of the application from before is in force again. Where there was none, a signal would
+ * end the process, and it may come while a server that was asked to stop still does what follows its loops: until
+ * late_signals_end, SIGINT or SIGTERM is ignored once (the next one ends the process), and the others always. */
+#define UVHTTP__SIGNALS_MAX 4
+typedef struct uvhttp__late_signals {
+    int numbers[UVHTTP__SIGNALS_MAX], count;
+} uvhttp__late_signals_t;
 int uvhttp__loop_signals_start(uvhttp__loop_t *loop, const int others[2], void (*cb)(int signal_number, void *arg),
                                void *arg);
-void uvhttp__loop_signals_stop(uvhttp__loop_t *loop);
+void uvhttp__loop_signals_stop(uvhttp__loop_t *loop, uvhttp__late_signals_t *late);
+void uvhttp__late_signals_end(uvhttp__late_signals_t *late);
 
 /* A timer finer than the wheel's. It starts an iteration at a time of CLOCK_MONOTONIC, in ns (a past time: soon; 0:
  * never). For pacing. Loop's thread; freed before the loop. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_IO. */

@@ -227,11 +227,14 @@ static bool is_credit_for_padding(difference_t *is) {
 }
 
 /* Section 6.8: behind a GOAWAY of the client, with its last stream, libnghttp2 has ended and sends no more. We may
- * still return credit for that stream. */
-static bool is_credit_at_the_end(difference_t *is) {
-    log_entry_t *credit = log_find(is->ours, LOG_SENT_WINDOW, 0);
-    if (!is->over || !credit || log_find(is->theirs, LOG_SENT_WINDOW, 0)) return false;
-    *credit = is->ours->entries[--is->ours->count];
+ * still return credit for that stream, refuse it or respond to it. */
+static bool is_sent_at_the_end(difference_t *is) {
+    if (!is->over || is->our_goaway >= 0) return false;
+    for (unsigned i = is->ours->count; i-- > 0;) {
+        log_entry_t *ours = &is->ours->entries[i];
+        if (ours->kind >= LOG_SENT_RESET && !log_find(is->theirs, ours->kind, ours->stream))
+            *ours = is->ours->entries[--is->ours->count];
+    }
     return log_equal(is->ours, is->theirs) || is_shown_too_early(is);
 }
 
@@ -251,7 +254,7 @@ static void read_frame(difference_t *is, const char *frame, size_t size) {
 
 static verdict_t explain_difference(difference_t *is) {
     if (log_equal(is->ours, is->theirs)) return AGREES;
-    if (is_credit_at_the_end(is)) return ENDS;
+    if (is_sent_at_the_end(is)) return ENDS;
     /* What was shown before the error does not matter: libnghttp2 shows fields one by one. */
     if (is->our_goaway > 0 && is->our_goaway == is->their_goaway) return ENDS;
     if (is_self_dependency(is) || is_priority_of_wrong_size(is) || is_stricter_half_closed(is) ||

@@ -171,8 +171,19 @@ static void test_run_without_an_address_is_refused(void **state) {
     assert_non_null(strstr(uvhttp_tcp_server_error_text(fixture->server), "address"));
 }
 
-static void test_sigterm_stops_a_server_that_asked_for_it(void **state) {
-    fixture_t *fixture = *state;
+static int handled;
+
+static void on_sigterm(int number) {
+    handled = number;
+}
+
+static bool has_handler(int number) {
+    struct sigaction action;
+    assert_int_equal(sigaction(number, NULL, &action), 0);
+    return action.sa_handler != SIG_DFL;
+}
+
+static void run_until_sigterm(fixture_t *fixture) {
     fixture->config.install_signal_handlers = true;
     int fd = fixture_dial(fixture, "");
     ping(fd); /* it runs, so the handler is there */
@@ -180,6 +191,60 @@ static void test_sigterm_stops_a_server_that_asked_for_it(void **state) {
     client_expect_eof(fd);
     close(fd);
     assert_int_equal(fixture_join(fixture), UVHTTP_OK);
+}
+
+static void test_sigterm_stops_a_server_that_asked_for_it(void **state) {
+    run_until_sigterm(*state);
+}
+
+/* timeout(1) sends two, and what follows the loops takes its time. */
+static void test_a_second_sigterm_behind_the_drain_does_not_end_the_process(void **state) {
+    static const int others[] = {SIGTERM, SIGINT};
+    fixture_t *fixture = *state;
+    run_until_sigterm(fixture);
+    raise(SIGTERM);
+    for (int i = 0; i < 2; i++) { /* one more does */
+        int status;
+        pid_t child = fork();
+        if (child == 0) {
+            raise(others[i]);
+            _exit(0);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status));
+        assert_int_equal(WTERMSIG(status), others[i]);
+    }
+    fixture_free(fixture);
+    assert_false(has_handler(SIGTERM));
+    assert_false(has_handler(SIGINT));
+}
+
+static void test_a_handler_of_the_application_is_in_force_behind_the_drain(void **state) {
+    const struct sigaction action = {.sa_handler = on_sigterm};
+    struct sigaction before;
+    fixture_t *fixture = *state;
+    handled = 0;
+    assert_int_equal(sigaction(SIGTERM, &action, &before), 0);
+    run_until_sigterm(fixture);
+    assert_int_equal(handled, 0);
+    raise(SIGTERM);
+    assert_int_equal(handled, SIGTERM);
+    fixture_free(fixture);
+    raise(SIGTERM);
+    assert_int_equal(sigaction(SIGTERM, &before, NULL), 0);
+}
+
+static void test_a_handler_that_is_set_behind_the_drain_stays(void **state) {
+    const struct sigaction action = {.sa_handler = on_sigterm};
+    struct sigaction before;
+    fixture_t *fixture = *state;
+    run_until_sigterm(fixture);
+    assert_int_equal(sigaction(SIGTERM, &action, &before), 0);
+    fixture_free(fixture);
+    handled = 0;
+    raise(SIGTERM);
+    assert_int_equal(handled, SIGTERM);
+    signal(SIGTERM, SIG_DFL);
 }
 
 /* --- listening --- */
@@ -369,6 +434,9 @@ int main(void) {
         ON_ENGINES(test_a_server_that_never_ran_can_be_freed),
         ON_ENGINES(test_run_without_an_address_is_refused),
         ON_ENGINES(test_sigterm_stops_a_server_that_asked_for_it),
+        ON_ENGINES(test_a_second_sigterm_behind_the_drain_does_not_end_the_process),
+        ON_ENGINES(test_a_handler_of_the_application_is_in_force_behind_the_drain),
+        ON_ENGINES(test_a_handler_that_is_set_behind_the_drain_stays),
         ON_ENGINES(test_a_port_in_use_is_named),
         ON_ENGINES(test_a_second_server_does_not_share_the_port),
         ON_ENGINES(test_wrong_addresses_are_refused_and_named),

@@ -106,6 +106,10 @@ static void test_signals_wait_until_the_server_is_ready(void **state) {
     drop_pending(SIGUSR2);
     assert_int_equal(uvhttp_server_run(serving->server, "127.0.0.1:0"), UVHTTP_OK);
     assert_int_equal(reloads, 1);
+    for (int i = 0; i < 2; i++) { /* until the PID file is gone, and nobody is meant any more */
+        assert_int_equal(raise(SIGHUP), 0);
+        assert_int_equal(raise(SIGUSR2), 0);
+    }
     uvhttp_server_free(serving->server);
     serving->server = NULL;
 }
