@@ -33,7 +33,6 @@ struct uvhttp__engine {
     void (*loop_free)(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg);
     void (*wake)(uvhttp__loop_t *loop); /* any thread */
     int (*read_start)(uvhttp__stream_t *stream);
-    void (*read_stop)(uvhttp__stream_t *stream); /* as soon as possible; some bytes may still come */
     /* Hands the head of the queue to the kernel. The stream is not in loop->dirty any more. */
     void (*flush)(uvhttp__stream_t *stream);
     /* The close state is WANTED and the unsent output is dropped; called again after an iteration in which the stream

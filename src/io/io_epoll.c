@@ -81,7 +81,7 @@ int uvhttp__epoll_read_start(uvhttp__stream_t *stream) {
     return status;
 }
 
-void uvhttp__epoll_read_stop(uvhttp__stream_t *stream) {
+static void stop_receive(uvhttp__stream_t *stream) {
     if (!(stream->flags & UVHTTP__STREAM_READING)) return;
     stream->flags &= ~(uint32_t)UVHTTP__STREAM_READING;
     (void)change_interest(stream);
@@ -101,7 +101,7 @@ UVHTTP__HOT static void receive(uvhttp__stream_t *stream) {
     if (got > 0) {
         if (!uvhttp__stream_received(stream, epoll->receive_buffer, (size_t)got) &&
             !uvhttp__stream_is_closing(stream)) {
-            uvhttp__epoll_read_stop(stream);
+            stop_receive(stream);
         }
     } else if (got == 0) {
         on_fin(stream);

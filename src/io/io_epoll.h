@@ -38,7 +38,6 @@ static inline uvhttp__epoll_t *uvhttp__epoll_of(uvhttp__loop_t *loop) {
 
 /* As the functions of uvhttp__engine_t. */
 int uvhttp__epoll_read_start(uvhttp__stream_t *stream);
-void uvhttp__epoll_read_stop(uvhttp__stream_t *stream);
 void uvhttp__epoll_flush(uvhttp__stream_t *stream);
 void uvhttp__epoll_close(uvhttp__stream_t *stream);
 int uvhttp__epoll_connect(uvhttp__stream_t *stream, const uvhttp__endpoint_t *endpoint);

@@ -157,7 +157,6 @@ const uvhttp__engine_t uvhttp__engine_epoll = {
     .loop_free = loop_free,
     .wake = wake,
     .read_start = uvhttp__epoll_read_start,
-    .read_stop = uvhttp__epoll_read_stop,
     .flush = uvhttp__epoll_flush,
     .close = uvhttp__epoll_close,
     .connect = uvhttp__epoll_connect,

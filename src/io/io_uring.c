@@ -60,6 +60,7 @@ static void close_descriptor(const uvhttp__stream_t *stream) {
 void uvhttp__uring_close(uvhttp__stream_t *stream) {
     uvhttp__uring_t *uring = uvhttp__uring_of(stream->loop);
     if (stream->close == UVHTTP__CLOSE_DONE) return;
+    uvhttp__uring_starved_remove(stream);
     if (uring->failed) {
         uvhttp__uring_close_directly(stream);
         return;
@@ -82,6 +83,7 @@ void uvhttp__uring_close(uvhttp__stream_t *stream) {
  * that a send of the ring refers to is read by nobody afterwards. */
 void uvhttp__uring_close_directly(uvhttp__stream_t *stream) {
     if (stream->close == UVHTTP__CLOSE_DONE) return;
+    uvhttp__uring_starved_remove(stream);
     stream->flags &= ~(uint32_t)(IN_KERNEL | UVHTTP__STREAM_FLUSHED);
     stream->out_flying = 0;
     (void)connect(stream->fd, &(struct sockaddr){.sa_family = AF_UNSPEC}, sizeof(struct sockaddr));
@@ -92,24 +94,19 @@ void uvhttp__uring_close_directly(uvhttp__stream_t *stream) {
 
 /* --- receiving --- */
 
-/* later: not while the entry is submitted, even if there are bytes, but when the loop waits. */
-static int arm_receive(uvhttp__stream_t *stream, bool later) {
-    if (stream->flags & (UVHTTP__STREAM_READING | UVHTTP__STREAM_FIN)) return UVHTTP_OK;
+int uvhttp__uring_read_start(uvhttp__stream_t *stream) {
+    if (stream->flags & (UVHTTP__STREAM_READING | UVHTTP__STREAM_FIN | UVHTTP__STREAM_STARVED)) return UVHTTP_OK;
     if (uvhttp__stream_is_over(stream)) return UVHTTP_OK;
     if (uvhttp__uring_of(stream->loop)->failed) return UVHTTP_E_IO;
     struct io_uring_sqe *sqe = sqe_of(stream);
     uvhttp__uring_prepare_receive(sqe, stream->fd, uvhttp__uring_of(stream->loop)->receive_max);
-    if (later) sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;
     sqe->user_data = data_of(stream, UVHTTP__URING_RECEIVE);
     stream->flags |= UVHTTP__STREAM_READING;
     return UVHTTP_OK;
 }
 
-int uvhttp__uring_read_start(uvhttp__stream_t *stream) {
-    return arm_receive(stream, false);
-}
-
-void uvhttp__uring_read_stop(uvhttp__stream_t *stream) {
+/* As soon as possible: some bytes may still come. */
+static void stop_receive(uvhttp__stream_t *stream) {
     if (!(stream->flags & UVHTTP__STREAM_READING) || (stream->flags & UVHTTP__STREAM_CANCELLING)) return;
     stream->flags |= UVHTTP__STREAM_CANCELLING;
     struct io_uring_sqe *sqe = sqe_of(stream);
@@ -139,7 +136,7 @@ static void on_poll_reset(uvhttp__stream_t *stream, int events) {
     else if (events > 0 && (events & POLLERR))
         broke(stream, 0, false);
     else
-        uvhttp__uring_read_stop(stream); /* FIN: if the receive has slept through that too, the next one will not */
+        stop_receive(stream); /* FIN: if the receive has slept through that too, the next one will not */
 }
 
 static char *buffer_at(const uvhttp__uring_t *uring, unsigned id) {
@@ -181,8 +178,8 @@ static void take_buffers(uvhttp__uring_t *uring, uvhttp__stream_t *stream, unsig
 }
 
 /* Nobody keeps a receive buffer beyond its completion, so that -ENOBUFS can only mean that all were used within one
- * drain; when the loop waits they are back. Before that the new receive would fail again: if the submission queue is
- * full, it is submitted within the drain, which would not end while so many streams try. */
+ * drain; at its end they are back. Before that a new receive would fail again, and with a full submission queue it
+ * would be submitted within the drain, which would not end while so many streams try. */
 static void on_receive(uvhttp__uring_t *uring, uvhttp__stream_t *stream, int result, unsigned flags) {
     if (!(flags & IORING_CQE_F_MORE)) stream->flags &= ~(uint32_t)(UVHTTP__STREAM_READING | UVHTTP__STREAM_CANCELLING);
     if (flags & IORING_CQE_F_BUFFER) take_buffers(uring, stream, flags >> IORING_CQE_BUFFER_SHIFT, result);
@@ -194,10 +191,12 @@ static void on_receive(uvhttp__uring_t *uring, uvhttp__stream_t *stream, int res
     } else if (result < 0 && result != -ENOBUFS && result != -ECANCELED && result != -EINTR) {
         broke(stream, -result, false);
     } else if (stream->held_size >= UVHTTP__HELD_MAX) {
-        uvhttp__uring_read_stop(stream);
+        stop_receive(stream);
         poll_reset(stream);
+    } else if (result == -ENOBUFS && !uvhttp__stream_is_over(stream)) {
+        if (uvhttp__uring_starve(stream) != UVHTTP_OK) uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
     } else {
-        (void)arm_receive(stream, result == -ENOBUFS); /* unless it is armed still */
+        (void)uvhttp__uring_read_start(stream); /* unless it is armed still */
         /* A reset that comes together with the last bytes before it does not wake the receive (pitfall 11). The kernel
          * says whether there is more after these bytes, but an error does not count as more; and on a Unix socket
          * neither does FIN, which no send would find out. */
@@ -530,10 +529,23 @@ UVHTTP__HOT static bool drain(uvhttp__uring_t *uring) {
     }
 }
 
+/* Behind the drain, with all buffers back: as many receives as there are buffers. If all starved streams were armed,
+ * all but these few would fail again, each time, and the work would grow with the square of the number of connections
+ * that have sent. What these have to receive is there: the receives complete when they are submitted, and the loop does
+ * not wait. */
+static void arm_starved(uvhttp__uring_t *uring) {
+    uvhttp__stream_t *stream;
+    for (uint32_t left = uring->buffer_count; left > 0 && (stream = uvhttp__uring_starved_pop(uring));) {
+        (void)uvhttp__uring_read_start(stream);
+        if (stream->flags & UVHTTP__STREAM_READING) left--;
+    }
+}
+
 UVHTTP__HOT void uvhttp__uring_collect(uvhttp__uring_t *uring) {
     uvhttp__iteration_begin(&uring->loop);
     if (__builtin_expect(uring->failed, 0)) return;
     bool all_seen = drain(uring);
     if (__builtin_expect(!all_seen || uring->fatal, 0)) uvhttp__uring_hold(uring);
+    if (__builtin_expect(uring->starved_end > 0, 0)) arm_starved(uring);
     if (__builtin_expect(!uring->loop.held, 1)) uvhttp__iteration_settle(&uring->loop);
 }

@@ -27,6 +27,8 @@ typedef struct uvhttp__uring {
     uint32_t buffers_back; /* given back in this drain and not yet published */
     uint32_t receive_max;  /* bytes that one stream receives before the others get theirs; 0: the kernel has no such
                               bound, and fills up to 33 buffers */
+    uvhttp__stream_t **starved; /* whose receive found no buffer (io_uring_starved.c), from begin to before end */
+    uint32_t starved_begin, starved_end, starved_capacity;
     bool enabled;
 
     /* What the kernel has refused (io_uring_submit.c): */
@@ -120,11 +122,19 @@ void uvhttp__uring_buffers_free(uvhttp__uring_t *uring);
 /* Prepares a multishot receive into the buffers of the ring. max: as receive_max. */
 void uvhttp__uring_prepare_receive(struct io_uring_sqe *sqe, int fd, uint32_t max);
 
+/* --- io_uring_starved.c: streams that wait for a receive buffer --- */
+
+/* For a stream whose receive has failed with -ENOBUFS. Returns 0 or UVHTTP_E_NOMEM. */
+int uvhttp__uring_starve(uvhttp__stream_t *stream);
+/* Of any stream: it is not waited for any more. */
+void uvhttp__uring_starved_remove(uvhttp__stream_t *stream);
+/* The one that has waited longest, which does so no more; NULL: none waits. */
+uvhttp__stream_t *uvhttp__uring_starved_pop(uvhttp__uring_t *uring);
+
 /* --- io_uring.c: streams, listeners and completions --- */
 
 /* As the functions of uvhttp__engine_t. */
 int uvhttp__uring_read_start(uvhttp__stream_t *stream);
-void uvhttp__uring_read_stop(uvhttp__stream_t *stream);
 void uvhttp__uring_flush(uvhttp__stream_t *stream);
 void uvhttp__uring_close(uvhttp__stream_t *stream);
 int uvhttp__uring_connect(uvhttp__stream_t *stream, const uvhttp__endpoint_t *endpoint);

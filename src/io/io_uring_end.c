@@ -15,6 +15,7 @@ void uvhttp__uring_free(uvhttp__uring_t *uring) {
     if (uring->wake_fd >= 0) close(uring->wake_fd);
     if (uring->event_fd >= 0) close(uring->event_fd);
     uvhttp__uring_buffers_free(uring);
+    uvhttp__free(uring->starved);
     uvhttp__loop_deinit(&uring->loop);
     if (unused) uvhttp__free(uring); /* else the application's handles point at it */
 }

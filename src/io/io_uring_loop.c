@@ -186,7 +186,6 @@ const uvhttp__engine_t uvhttp__engine_uring = {
     .loop_free = loop_free,
     .wake = wake,
     .read_start = uvhttp__uring_read_start,
-    .read_stop = uvhttp__uring_read_stop,
     .flush = uvhttp__uring_flush,
     .close = uvhttp__uring_close,
     .connect = uvhttp__uring_connect,

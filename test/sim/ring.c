@@ -422,7 +422,7 @@ static void issue(struct sim_ring *ring, const struct io_uring_sqe *sqe) {
         case IORING_OP_POLL_ADD:
         case IORING_OP_READ:
             wait_with(ring, sqe, SIM_NEVER);
-            if (sqe->opcode != IORING_OP_RECV || !(sqe->ioprio & IORING_RECVSEND_POLL_FIRST)) try_now(ring);
+            try_now(ring);
             break;
         case IORING_OP_TIMEOUT: wait_with(ring, sqe, time_of(sqe->addr)); break;
         case IORING_OP_TIMEOUT_REMOVE: update_timeout(ring, sqe); break;

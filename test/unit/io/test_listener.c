@@ -224,15 +224,6 @@ static void test_signals_cost_no_connection_of_the_backlog(void **state) {
     for (int i = 0; i < CLIENTS; i++) server_leave(server, fds[i]);
 }
 
-/* Descriptors of so many connections, both ends of which are this program's: enough are allowed. */
-static int *descriptors_for(const server_t *server, rlim_t count) {
-    struct rlimit limit = server->nofile_before;
-    if (limit.rlim_max < 2 * count + 100) skip();
-    limit.rlim_cur = 2 * count + 100;
-    if (limit.rlim_cur > server->nofile_before.rlim_cur) assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    return calloc(count, sizeof(int));
-}
-
 static void test_thousand_connections(void **state) {
     server_t *server = *state;
     enum { CLIENTS = 1000 };
@@ -246,44 +237,6 @@ static void test_thousand_connections(void **state) {
     for (int i = CLIENTS - 1; i >= 0; i--) client_send(fds[i], &i, sizeof i);
     for (int i = 0; i < CLIENTS; i++) client_expect(fds[i], &i, sizeof i);
     assert_int_equal(server_count(server, EV_OPENED), CLIENTS);
-    for (int i = 0; i < CLIENTS; i++) close(fds[i]);
-    server_wait(server, EV_CLOSED, CLIENTS);
-    free(fds);
-}
-
-static atomic_bool loop_is_held, go;
-
-static void hold_loop(server_t *server, void *arg) {
-    (void)server, (void)arg;
-    atomic_store(&loop_is_held, true);
-    while (!atomic_load(&go)) sched_yield();
-}
-
-static void *call_hold(void *server) {
-    server_call(server, hold_loop, NULL);
-    return NULL;
-}
-
-/* On io_uring most of them find no receive buffer and ask for one again: more than there are entries for submissions,
- * and not so many that completions overflow. The loop did not get out of that. */
-static void test_more_connections_than_buffers_and_entries_send_at_once(void **state) {
-    server_t *server = *state;
-    enum { CLIENTS = 560 };
-    int *fds = descriptors_for(server, CLIENTS);
-    pthread_t holder;
-    server->options.receive_buffer_count = 4;
-    server_start(server, &echo_ops);
-    for (int i = 0; i < CLIENTS; i++) fds[i] = client_connect(server->port);
-    server_wait(server, EV_OPENED, CLIENTS);
-    server_settle(server);
-    atomic_store(&loop_is_held, false);
-    atomic_store(&go, false);
-    assert_int_equal(pthread_create(&holder, NULL, call_hold, server), 0);
-    while (!atomic_load(&loop_is_held)) sched_yield();
-    for (int i = 0; i < CLIENTS; i++) client_send(fds[i], &i, sizeof i);
-    atomic_store(&go, true);
-    assert_int_equal(pthread_join(holder, NULL), 0);
-    for (int i = 0; i < CLIENTS; i++) client_expect(fds[i], &i, sizeof i);
     for (int i = 0; i < CLIENTS; i++) close(fds[i]);
     server_wait(server, EV_CLOSED, CLIENTS);
     free(fds);
@@ -387,7 +340,6 @@ int main(void) {
         ON_EACH(test_a_client_without_a_place_stays_in_the_backlog_of_a_shared_socket),
         ON_EACH(test_signals_cost_no_connection_of_the_backlog),
         ON_EACH(test_thousand_connections),
-        ON_EACH(test_more_connections_than_buffers_and_entries_send_at_once),
         ON_EACH(test_out_of_descriptors_parks_does_not_spin_and_is_back_at_once),
         ON_EACH(test_listener_that_is_parked_can_be_closed),
     };

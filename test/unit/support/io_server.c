@@ -74,6 +74,14 @@ void assert_quiet(server_t *server) {
     if (iterations > 20) fail_msg("%u turns in 100 ms without anything to do", iterations);
 }
 
+int *descriptors_for(const server_t *server, rlim_t count) {
+    struct rlimit limit = server->nofile_before;
+    if (limit.rlim_max < 2 * count + 100) skip();
+    limit.rlim_cur = 2 * count + 100;
+    if (limit.rlim_cur > server->nofile_before.rlim_cur) assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    return calloc(count, sizeof(int));
+}
+
 /* --- peers --- */
 
 peer_t *peer_of(uvhttp__stream_t *stream) {

@@ -122,6 +122,10 @@ void server_settle(server_t *server);
 /* A loop with nothing to do waits: a level-triggered event that nobody handles would cause thousands of iterations. */
 void assert_quiet(server_t *server);
 
+/* Descriptors of so many connections, both ends of which are this program's: enough are allowed, or the test is
+ * skipped. The caller frees them. */
+int *descriptors_for(const server_t *server, rlim_t count);
+
 /* --- peers with default behaviour: echo, close when the peer has ended --- */
 
 peer_t *peer_of(uvhttp__stream_t *stream);
