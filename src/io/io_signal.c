@@ -11,7 +11,8 @@
 struct uvhttp__signals {
     uv_signal_t handles[UVHTTP__SIGNALS_MAX];
     struct sigaction before[UVHTTP__SIGNALS_MAX];
-    int open;
+    int numbers[UVHTTP__SIGNALS_MAX]; /* libuv forgets them when a handle closes */
+    int open, started;
     void (*cb)(int signal_number, void *arg);
     void *arg;
 };
@@ -59,20 +60,13 @@ void uvhttp__loop_signals_stop(uvhttp__loop_t *loop, uvhttp__late_signals_t *lat
     struct uvhttp__signals *signals = loop->signals;
     if (!signals) return;
     loop->signals = NULL;
-    int count = 0, numbers[UVHTTP__SIGNALS_MAX];
-    struct sigaction before[UVHTTP__SIGNALS_MAX];
     sigset_t held, mask;
     sigemptyset(&held);
-    for (int i = 0; i < signals->open; i++) {
-        if (signals->handles[i].signum == 0) continue; /* not started */
-        before[count] = signals->before[i];
-        numbers[count++] = signals->handles[i].signum;
-        sigaddset(&held, signals->handles[i].signum);
-    }
+    for (int i = 0; i < signals->started; i++) sigaddset(&held, signals->numbers[i]);
     atomic_store(&ended_by_next, false);
     pthread_sigmask(SIG_BLOCK, &held, &mask); /* other threads of the library have no signals */
     close_all(signals);
-    for (int i = 0; i < count; i++) handle_late(late, numbers[i], &before[i]);
+    for (int i = 0; i < signals->started; i++) handle_late(late, signals->numbers[i], &signals->before[i]);
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
 }
 
@@ -89,10 +83,11 @@ void uvhttp__late_signals_end(uvhttp__late_signals_t *late) {
 /* --- on the loop --- */
 
 /* A handler of libuv's is there for the application's handles, which may have gone at the end. */
-static int start_one(struct uvhttp__signals *signals, int at, int number) {
-    struct sigaction *before = &signals->before[at], now;
+static int start_one(struct uvhttp__signals *signals, int number) {
+    struct sigaction *before = &signals->before[signals->started], now;
     sigaction(number, NULL, before);
-    if (uv_signal_start(&signals->handles[at], on_signal, number) != 0) return UVHTTP_E_IO;
+    if (uv_signal_start(&signals->handles[signals->started], on_signal, number) != 0) return UVHTTP_E_IO;
+    signals->numbers[signals->started++] = number;
     sigaction(number, NULL, &now);
     if (before->sa_handler == now.sa_handler) before->sa_handler = SIG_DFL;
     return UVHTTP_OK;
@@ -113,7 +108,7 @@ int uvhttp__loop_signals_start(uvhttp__loop_t *loop, const int others[2], void (
         handle->data = signals;
         if (uv_signal_init(loop->uv, handle) != 0) goto fail;
         uv_unref((uv_handle_t *)handle);
-        if (start_one(signals, signals->open, numbers[signals->open]) != UVHTTP_OK) {
+        if (start_one(signals, numbers[signals->open]) != UVHTTP_OK) {
             signals->open++;
             goto fail;
         }
