@@ -24,9 +24,9 @@ typedef struct uvhttp__http1_scan {
  * moved). Returns 0 and the head, its size included; UVHTTP_E_AGAIN for more; or a UVHTTP_E_HTTP_* code that holds
  * whatever follows (docs/internals/http1.md lists the code of each input). The result depends on the bytes only, never
  * on their splits or on what follows the head. The work over all calls is linear in the size of the head. The maximum
- * sizes, bare LFs and an impossible method are checked first, as bytes arrive. Of several faults in a complete head,
- * the first in the request line and the syntax of the fields is reported, then the first in the meaning of the fields,
- * then conflicts between fields. On an error do not use *head. */
+ * sizes, bare LFs, an impossible method, and the syntax of the request line at its end are checked first, as bytes
+ * arrive. Of several faults in a complete head, the first in the syntax of the fields is reported, then the target,
+ * then the first in the meaning of the fields, then conflicts between fields. On an error do not use *head. */
 int uvhttp__http1_read_request(uvhttp__http1_scan_t *scan, const char *data, size_t size,
                                const uvhttp__head_limits_t *limits, uvhttp__head_t *head);
 

@@ -259,7 +259,12 @@ static ALWAYS_INLINE int parse(const uvhttp__http1_scanner_t *scanner, const cha
 static NOINLINE int read_later(const uvhttp__http1_scanner_t *scanner, uvhttp__http1_scan_t *scan, const char *data,
                                size_t size, const uvhttp__head_limits_t *limits, uvhttp__head_t *head) {
     size_t head_size;
+    bool is_first_line = scan->headers_start == 0;
     int rc = scanner->scan(scan, data, size, limits, &head_size);
+    if (is_first_line && scan->headers_start != 0) { /* complete now: nothing that follows makes a faulty one valid */
+        int fault = scanner->tokenize(data, scan->headers_start, limits, head);
+        if (fault != UVHTTP_E_INVALID) return fault;
+    }
     return rc != 0 ? rc : parse(scanner, data, head_size, limits, head);
 }
 

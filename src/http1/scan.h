@@ -52,7 +52,7 @@ typedef struct uvhttp__http1_scanner {
      * more, or the error that makes the bytes so far no head whatever follows:
      *   UVHTTP_E_HTTP_METHOD   a first byte that no method begins with, or more than two empty lines before it
      *   UVHTTP_E_HTTP_BARE_LF  an LF without its CR, anywhere in the head
-     *   UVHTTP_E_HTTP_BARE_CR  a CR without its LF before the request line (the tokenizer finds the others)
+     *   UVHTTP_E_HTTP_BARE_CR  a CR without its LF before or in the request line (the tokenizer finds the others)
      *   UVHTTP_E_HTTP_LINE_TOO_LONG, UVHTTP_E_HTTP_HEADERS_TOO_LARGE, UVHTTP_E_HTTP_TOO_MANY_HEADERS  the limits */
     int (*scan)(uvhttp__http1_scan_t *scan, const char *data, size_t size, const uvhttp__head_limits_t *limits,
                 size_t *head_size);

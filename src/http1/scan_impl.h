@@ -97,6 +97,8 @@ SCANNER_FN static int scan_head(uvhttp__http1_scan_t *scan, const char *data, si
         lf_before = bits.lf >> 62;
         if (UNLIKELY(pos + 64 > limit)) lf &= limit > pos ? bits_below(limit - pos) : 0;
         if (lines == 0) {
+            uint64_t bare_cr = after_cr & bits_before(lf) & bits_below((size < limit ? size : limit) - pos);
+            if (UNLIKELY(bare_cr != 0)) return UVHTTP_E_HTTP_BARE_CR;
             if (lf == 0) {
                 if (UNLIKELY(pos + 64 >= limit)) break;
                 continue;

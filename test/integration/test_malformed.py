@@ -22,6 +22,7 @@ REFUSED = [
     ("NUL in the target", b"GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n", 400, "http_target"),
     ("user information in the target", b"GET http://u@h/ HTTP/1.1\r\nHost: a\r\n\r\n", 400, "http_target"),
     ("HTTP/0.9", b"GET /\r\n\r\n", 400, "http_version"),
+    ("HTTP/0.9, which sends one line", b"GET /\r\n", 400, "http_version"),
     ("lower-case version", b"GET / http/1.1\r\nHost: a\r\n\r\n", 400, "http_version"),
     ("space after the version", b"GET / HTTP/1.1 \r\nHost: a\r\n\r\n", 400, "http_version"),
     ("something after the version", b"GET / HTTP/1.1 HTTP/1.1\r\nHost: a\r\n\r\n", 400, "http_version"),
@@ -34,6 +35,7 @@ REFUSED = [
     ("LF ends a field", GET + b"A: b\nC: d\r\n\r\n", 400, "http_bare_lf"),
     ("LF ends the head", GET + b"A: b\r\n\n", 400, "http_bare_lf"),
     ("CR in the request line", b"GET /\rHTTP/1.1\r\nHost: a\r\n\r\n", 400, "http_bare_cr"),
+    ("CR ends each line", b"GET / HTTP/1.1\rHost: a\r\r", 400, "http_bare_cr"),
     ("CR in a value", GET + b"A: b\rc\r\n\r\n", 400, "http_bare_cr"),
     # fields
     ("space before the colon", GET + b"A : b\r\n\r\n", 400, "http_header_name"),

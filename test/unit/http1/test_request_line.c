@@ -97,6 +97,30 @@ static void test_versions(void **state) {
     FEED_VECTORS(vectors);
 }
 
+/* Nothing that follows would make it valid, and the client may wait for the response: HTTP/0.9 sends no more. */
+static void test_a_faulty_line_is_refused_at_its_end(void **state) {
+    (void)state;
+    static const feed_vector_t vectors[] = {
+        V("GET /\r\n", UVHTTP_E_HTTP_VERSION),
+        V("GET / HTTP/3.0\r\n", UVHTTP_E_HTTP_VERSION_UNSUPPORTED),
+        V("GET / HTTP/1.1 \r\n", UVHTTP_E_HTTP_VERSION),
+        V("G@T / HTTP/1.1\r\n", UVHTTP_E_HTTP_METHOD),
+        V("GET /\x80 HTTP/1.1\r\n", UVHTTP_E_HTTP_TARGET),
+        V("\r\n\r\nGET /\r\n", UVHTTP_E_HTTP_VERSION),
+        V("GET / HTTP/1.1\rH", UVHTTP_E_HTTP_BARE_CR), /* no LF comes at all */
+        V("GET /\r\r", UVHTTP_E_HTTP_BARE_CR),
+        V("G\rT / HTTP/1.1\r\n", UVHTTP_E_HTTP_BARE_CR),
+        V("GET / HTTP/1.1\r", UVHTTP_E_AGAIN),
+        V("GET /", UVHTTP_E_AGAIN),
+        V("GET / HTTP/1.1\r\nHost: a\r\n", UVHTTP_E_AGAIN),
+        /* The limits and the ends of lines come first, then the line, then what is behind it. */
+        V("G@T /\n", UVHTTP_E_HTTP_BARE_LF),
+        V("G@T /\rb\n", UVHTTP_E_HTTP_BARE_CR),
+        V("GET /\r\nA: b\n\r\n", UVHTTP_E_HTTP_VERSION),
+    };
+    FEED_VECTORS(vectors);
+}
+
 static void test_target_bytes(void **state) {
     (void)state;
     for (int byte = 1; byte < 256; ++byte) {
@@ -267,8 +291,8 @@ static void test_first_byte_that_begins_no_method_is_refused_at_once(void **stat
 
 int main(void) {
     return RUN_TESTS(test_methods_are_known_by_number_and_case_matters, test_request_line_syntax, test_versions,
-                     test_target_bytes, test_target_forms_give_path_query_and_authority,
-                     test_malformed_targets_are_refused, test_path_plain_reports_paths_that_need_no_decoding,
-                     test_empty_lines_before_the_request_line,
+                     test_a_faulty_line_is_refused_at_its_end, test_target_bytes,
+                     test_target_forms_give_path_query_and_authority, test_malformed_targets_are_refused,
+                     test_path_plain_reports_paths_that_need_no_decoding, test_empty_lines_before_the_request_line,
                      test_first_byte_that_begins_no_method_is_refused_at_once);
 }

@@ -72,6 +72,9 @@ static void test_the_first_of_several_faults_wins(void **state) {
     static const feed_vector_t vectors[] = {
         V("GET /pppp\n", UVHTTP_E_HTTP_BARE_LF),                                    /* LF before the limit */
         V("GET /ppppppppppppppppppppppppppppppppp\n", UVHTTP_E_HTTP_LINE_TOO_LONG), /* after */
+        V("GET /ppppppppppppppppp\rp\n", UVHTTP_E_HTTP_BARE_CR),
+        V("GET /ppppppppppppppppppp\rp", UVHTTP_E_HTTP_BARE_CR), /* at the last byte that may be in the line */
+        V("GET /ppppppppppppppppppppp\rp\n", UVHTTP_E_HTTP_LINE_TOO_LONG),
         V("GET / HTTP/1.1\r\nA: b\r\nB: c\r\nC: d\nD: e\r\n", UVHTTP_E_HTTP_BARE_LF),
         V("GET / HTTP/1.1\r\nA: b\r\nB: c\r\nC: d\r\nD: e\n", UVHTTP_E_HTTP_TOO_MANY_HEADERS),
         V("GET / HTTP/1.1\r\nA: bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\r\n\n", UVHTTP_E_HTTP_HEADERS_TOO_LARGE),
