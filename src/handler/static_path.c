@@ -89,5 +89,5 @@ int uvhttp__static_open(int root, const char *path, bool no_symlinks, bool walk)
     int fd = open_below(root, path, OPEN_FLAGS, no_symlinks, walk);
     if (fd != -EACCES) return fd;
     int directory = open_below(root, path, SEARCH_FLAGS, no_symlinks, walk);
-    return directory >= 0 ? directory : fd;
+    return directory == -ENOTDIR ? fd : directory;
 }

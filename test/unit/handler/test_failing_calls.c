@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "handler/static.h"
+
 #include "support/failing_allocator.h"
 #include "support/failing_calls.h"
 #include "support/process.h"
@@ -250,6 +252,25 @@ static void test_a_variant_without_memory_is_looked_for_again(void **state) {
     assert_true(failing_number > 10);
 }
 
+static void let_no_other_open(void) {
+    test_call_fail_always(FAIL_openat2, EMFILE);
+}
+
+/* 503, not 403: what may not be read may be a directory with an index that may. */
+static void test_a_directory_without_a_descriptor_is_not_refused(void **state) {
+    (void)state;
+    int root = open(folder, O_PATH | O_DIRECTORY);
+    test_call_fail_behind(FAIL_openat2, EACCES, let_no_other_open);
+    assert_int_equal(uvhttp__static_open(root, "page", false, false), -EMFILE);
+    test_call_fail_at(FAIL_openat2, EACCES, 1);
+    assert_int_equal(uvhttp__static_open(root, "small.txt", false, false), -EACCES);
+    test_call_fail_at(FAIL_openat2, EACCES, 1);
+    int fd = uvhttp__static_open(root, "page", false, false);
+    assert_true(fd >= 0);
+    close(fd);
+    close(root);
+}
+
 int main(void) {
     memset(large, 'l', LARGE);
     test_allocator_install();
@@ -258,7 +279,7 @@ int main(void) {
     int failed = RUN_IN_ONE_THREAD(
         test_each_system_call_may_fail, test_each_allocation_may_fail, test_a_look_up_without_memory_gets_503,
         test_a_variant_without_a_descriptor_is_looked_for_again, test_a_variant_without_a_descriptor_is_not_forgotten,
-        test_a_variant_without_memory_is_looked_for_again);
+        test_a_variant_without_memory_is_looked_for_again, test_a_directory_without_a_descriptor_is_not_refused);
     remove_tree(folder);
     return failed;
 }

@@ -52,9 +52,10 @@ int fail_next(int call) {
     size_t number = atomic_fetch_add(&seen, 1) + 1;
     if (number < atomic_load(&fail_first) || number > atomic_load(&fail_last)) return 0;
     void (*wait)(void) = atomic_load(&before_failure);
-    if (wait) wait();
+    int error = atomic_load(&failing_error);
+    if (wait) wait(); /* and it may let a later call fail */
     atomic_store(&failed, true);
-    return atomic_load(&failing_error);
+    return error;
 }
 
 long fail_clock_offset(void) {
