@@ -319,14 +319,15 @@ int uvhttp_events_open_sized(uvhttp_response_t *res, const uvhttp_events_options
     if (!uvhttp__sized_read(&options, sizeof options, given, options_size)) return UVHTTP_E_UNSUPPORTED;
     if (!res || !events || !in_range(&options)) return UVHTTP_E_INVALID;
     if (!may_open(res)) return UVHTTP_E_STATE;
-    if (!uvhttp_response_header_get(res, "Cache-Control").data) {
-        int status = uvhttp_response_header(res, "Cache-Control", "no-store");
-        if (status != UVHTTP_OK) return status;
-    }
     uvhttp_events_t *made = new_events(&options);
     if (!made) return UVHTTP_E_NOMEM;
-    made->stream = uvhttp_response_defer(res);
-    int status = made->stream ? uvhttp_response_on_done(res, on_done, made) : UVHTTP_E_NOMEM;
+    bool has_own = uvhttp_response_header_get(res, "Cache-Control").data != NULL;
+    int status = has_own ? UVHTTP_OK : uvhttp_response_header(res, "Cache-Control", "no-store");
+    if (status == UVHTTP_OK && !(made->stream = uvhttp_response_defer(res))) {
+        if (!has_own) uvhttp__response_remove_fields(res, UVHTTP__STR("Cache-Control"));
+        status = UVHTTP_E_NOMEM;
+    }
+    if (status == UVHTTP_OK) status = uvhttp_response_on_done(res, on_done, made);
     if (status != UVHTTP_OK) { /* no reference exists yet: releasing the handle gives the client 500 */
         uvhttp_deferred_release(made->stream);
         uvhttp__free(made);

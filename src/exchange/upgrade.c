@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/sized.h"
+#include "base/str.h"
 #include "exchange/exchange.h"
 
 /* HTTP/2 has no connection to give away, but streams that are channels (RFC 8441). */
@@ -12,10 +13,10 @@ static bool carries(const uvhttp_request_t *req, const uvhttp__upgrade_t *to) {
 
 static int put_fields(uvhttp_response_t *res, const char *protocol) {
     if (res->request->head.version == UVHTTP_HTTP_2) return UVHTTP_OK;
-    int status = uvhttp__response_put_header(res, (uvhttp_str_t){"Upgrade", 7},
-                                             (uvhttp_str_t){protocol, strlen(protocol)}, true);
+    int status =
+        uvhttp__response_put_header(res, UVHTTP__STR("Upgrade"), (uvhttp_str_t){protocol, strlen(protocol)}, true);
     if (status != UVHTTP_OK) return status;
-    return uvhttp__response_put_header(res, (uvhttp_str_t){"Connection", 10}, (uvhttp_str_t){"Upgrade", 7}, true);
+    return uvhttp__response_put_header(res, UVHTTP__STR("Connection"), UVHTTP__STR("Upgrade"), true);
 }
 
 static int upgrade(uvhttp_response_t *res, const char *protocol, uvhttp__upgrade_t to) {
@@ -29,7 +30,11 @@ static int upgrade(uvhttp_response_t *res, const char *protocol, uvhttp__upgrade
     *recorded = to;
     int status = put_fields(res, protocol);
     if (status == UVHTTP_OK) status = uvhttp_response_empty(res, 204);
-    if (status != UVHTTP_OK) return status;
+    if (status != UVHTTP_OK) { /* the handler may respond otherwise */
+        uvhttp__response_remove_fields(res, UVHTTP__STR("Upgrade"));
+        uvhttp__response_remove_fields(res, UVHTTP__STR("Connection"));
+        return status;
+    }
     res->status = 101;
     exchange->upgrade = recorded;
     return UVHTTP_OK;

@@ -36,6 +36,21 @@ static void upgrade(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     if (status != UVHTTP_OK) uvhttp_response_text(res, status == UVHTTP_E_STATE ? 400 : 500, "no upgrade");
 }
 
+/* Fields up to the limit but for as many bytes as "Upgrade: echo" needs, and not "Connection: Upgrade" too. */
+static void upgrade_without_space(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    char value[4096];
+    memset(value, 'x', sizeof value);
+    const uvhttp_str_t later = {value, 22};
+    (void)uvhttp_response_header_str(res, "Last", later);
+    for (size_t size = sizeof value; size > 0;)
+        if (uvhttp_response_header_add_str(res, "A", (uvhttp_str_t){value, size}) != UVHTTP_OK) size--;
+    (void)uvhttp_response_header_remove(res, "Last");
+    (void)req;
+    int status = uvhttp_response_upgrade(res, "echo", &handlers, user);
+    while (uvhttp_response_header_get(res, "A").data) (void)uvhttp_response_header_remove(res, "A");
+    uvhttp_response_text(res, 503, uvhttp_error_name(status));
+}
+
 static void upgrade_later(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     atomic_store(&slot, uvhttp_response_defer(res));
@@ -54,6 +69,7 @@ static void begin(void **state) {
     serving_make(serving);
     uvhttp_get(serving->server, "/up", upgrade, (void *)"welcome ");
     uvhttp_get(serving->server, "/not-up", change_mind, NULL);
+    uvhttp_get(serving->server, "/full", upgrade_without_space, NULL);
     uvhttp_get(serving->server, "/up-later", upgrade_later, NULL);
     uvhttp_post(serving->server, "/up", upgrade, NULL);
     serving_start(serving);
@@ -122,6 +138,18 @@ static void test_a_response_in_place_of_the_upgrade_ends_the_connection_as_asked
     assert_int_equal(response->status, 403);
     assert_non_null(strstr(response->text, "Connection: close\r\n"));
     client_expect_end(fd);
+    serving_leave(serving, fd);
+    assert_int_equal(opens, 0);
+}
+
+static void test_a_refused_upgrade_leaves_no_fields(void **state) {
+    serving_t *serving = *state;
+    begin(state);
+    int fd = client_ask(serving, UPGRADE("/full"));
+    client_response_t *response = client_read(fd);
+    assert_int_equal(response->status, 503);
+    assert_string_equal(response->body, "UVHTTP_E_LIMIT");
+    assert_null(strstr(response->text, "Upgrade"));
     serving_leave(serving, fd);
     assert_int_equal(opens, 0);
 }
@@ -386,7 +414,7 @@ int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
     return RUN_ON_EACH(
         test_bytes_behind_the_head_are_the_other_protocols, test_what_is_no_upgrade_is_refused_with_a_code,
-        test_a_response_in_place_of_the_upgrade_ends_the_connection_as_asked,
+        test_a_response_in_place_of_the_upgrade_ends_the_connection_as_asked, test_a_refused_upgrade_leaves_no_fields,
         test_a_reset_is_reported_to_the_other_protocol, test_a_drain_closes_upgraded_connections,
         test_a_late_upgrade_learns_of_drain_and_fin, test_the_data_of_a_connection_is_not_the_user_of_its_handlers,
         test_a_late_upgrade_that_closes_at_once_learns_of_nothing_else,
