@@ -122,6 +122,7 @@ struct uvhttp__tcp_loop {
     uvhttp__timer_t drain_timer;
     uvhttp__timer_t place_timer; /* while a client waits for a place */
     uvhttp__post_t stop_post, cut_post, place_post, evict_post;
+    atomic_uint open_questions; /* questions of the admin listener that wait for its reply (src/server/admin_loops.c) */
     atomic_bool place_posted, evict_posted;
     uvhttp__post_t alive_post;
     atomic_bool alive;             /* it has run alive_post */

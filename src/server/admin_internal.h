@@ -19,6 +19,7 @@
 #define UVHTTP__ADMIN_LIST_DEFAULT 100u   /* connections in a list, ... */
 #define UVHTTP__ADMIN_LIST_MAX 1000u      /* ... at most */
 #define UVHTTP__ADMIN_LOOP_WAIT_MS 500u   /* for the reply of a loop */
+#define UVHTTP__ADMIN_QUESTIONS_MAX 32u   /* questions to a loop without a reply; above: it is not asked again */
 #define UVHTTP__ADMIN_TOKEN_SIZE_MIN 16u  /* characters */
 #define UVHTTP__ADMIN_HEAT_ROWS 32u       /* of the heat map: 4 per decade from 100 ns on */
 

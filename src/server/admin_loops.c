@@ -102,6 +102,7 @@ static void on_part(uvhttp__post_t *post) {
     question_t *question = part->question;
     question->ask(part);
     atomic_store(&part->done, true);
+    atomic_fetch_sub(&part->loop->open_questions, 1);
     if (atomic_fetch_sub(&question->missing, 1) == 1) send_once(question, on_complete);
     release(question);
 }
@@ -125,15 +126,22 @@ static question_t *new_question(uvhttp__admin_t *admin) {
     return question;
 }
 
-/* Loops that do not run are missing in the response. */
+/* False if the loop does not run, or hangs: what it is asked would be kept until it runs again. */
+static bool ask_loop(question_t *question, uint32_t index) {
+    atomic_uint *open_questions = &question->parts[index].loop->open_questions;
+    if (atomic_load(open_questions) >= UVHTTP__ADMIN_QUESTIONS_MAX) return false;
+    atomic_fetch_add(open_questions, 1);
+    uvhttp__ref_acquire(&question->ref);
+    if (uvhttp__tcp_server_post(question->admin->server->tcp_server, index, &question->parts[index].post)) return true;
+    atomic_fetch_sub(open_questions, 1);
+    release(question);
+    return false;
+}
+
+/* Loops that are not asked are missing in the response. */
 static void ask_loops(question_t *question) {
     unsigned not_asked = 1;
-    for (uint32_t i = 0; i < question->part_count; i++) {
-        uvhttp__ref_acquire(&question->ref);
-        if (uvhttp__tcp_server_post(question->admin->server->tcp_server, i, &question->parts[i].post)) continue;
-        not_asked++;
-        release(question);
-    }
+    for (uint32_t i = 0; i < question->part_count; i++) not_asked += !ask_loop(question, i);
     if (atomic_fetch_sub(&question->missing, not_asked) == not_asked) send_once(question, on_complete);
 }
 
