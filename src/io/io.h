@@ -227,7 +227,8 @@ enum {
     UVHTTP__STREAM_POLLING_RESET =
         1 << 4,                         /* io_uring: a poll that tells of a reset, and of FIN on a Unix socket, only */
     UVHTTP__STREAM_CANCELLING = 1 << 5, /* io_uring: with READING: the receive is being cancelled */
-    UVHTTP__STREAM_FLUSHED = 1 << 6,  /* io_uring: flushed in the last iteration, outcome unknown until it is settled */
+    UVHTTP__STREAM_FLUSHED = 1 << 6, /* io_uring: flushed in the last iteration, outcome unknown until it is settled */
+    /* What the engine is yet to do: */
     UVHTTP__STREAM_STARVED = 1 << 14, /* io_uring: no receive is armed, since there was no buffer; it will be */
     /* What was received: */
     UVHTTP__STREAM_FIN = 1 << 7,           /* the peer's: kept bytes are delivered before it, so in any read state */

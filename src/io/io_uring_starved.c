@@ -39,6 +39,8 @@ void uvhttp__uring_starved_remove(uvhttp__stream_t *stream) {
     uint32_t at = uring->starved_begin;
     while (uring->starved[at] != stream) at++;
     uring->starved[at] = NULL;
+    /* All close at once when the server ends, in about this order: those that are gone are not looked at again. */
+    while (uring->starved_begin < uring->starved_end && !uring->starved[uring->starved_begin]) uring->starved_begin++;
 }
 
 uvhttp__stream_t *uvhttp__uring_starved_pop(uvhttp__uring_t *uring) {
