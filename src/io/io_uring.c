@@ -38,9 +38,31 @@ static void silent(struct io_uring_sqe *sqe) {
 
 /* --- closing --- */
 
+/* Operations of a stream that the kernel holds until they complete. */
+static const struct {
+    uint32_t flag;
+    unsigned what;
+} operations[] = {{UVHTTP__STREAM_READING, UVHTTP__URING_RECEIVE},
+                  {UVHTTP__STREAM_SENDING, UVHTTP__URING_SEND},
+                  {UVHTTP__STREAM_POLLING_OUT, UVHTTP__URING_POLL_OUT},
+                  {UVHTTP__STREAM_CONNECTING, UVHTTP__URING_CONNECT},
+                  {UVHTTP__STREAM_POLLING_RESET, UVHTTP__URING_POLL_RESET}};
+
 #define IN_KERNEL                                                                                                      \
     (UVHTTP__STREAM_READING | UVHTTP__STREAM_SENDING | UVHTTP__STREAM_POLLING_OUT | UVHTTP__STREAM_CONNECTING |        \
      UVHTTP__STREAM_POLLING_RESET)
+
+static void cancel(const uvhttp__stream_t *stream, unsigned what) {
+    struct io_uring_sqe *sqe = sqe_of(stream);
+    io_uring_prep_cancel64(sqe, data_of(stream, what), 0);
+    silent(sqe);
+}
+
+/* One by one: to find those of a descriptor, the kernel looks at every operation of the ring (pitfall 12). */
+static void cancel_all(const uvhttp__stream_t *stream) {
+    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
+        if (stream->flags & operations[i].flag) cancel(stream, operations[i].what);
+}
 
 /* ThreadSanitizer does not see what the ring closes, and takes the next use of the descriptor's number for a race. */
 static void close_descriptor(const uvhttp__stream_t *stream) {
@@ -70,9 +92,7 @@ void uvhttp__uring_close(uvhttp__stream_t *stream) {
         if (stream->close == UVHTTP__CLOSE_WAITING) return;
         uvhttp__close_to(stream, UVHTTP__CLOSE_WAITING);
         uvhttp__list_push_back(&uring->closing, &stream->dirty);
-        struct io_uring_sqe *sqe = sqe_of(stream);
-        io_uring_prep_cancel_fd(sqe, stream->fd, IORING_ASYNC_CANCEL_ALL);
-        silent(sqe);
+        cancel_all(stream);
         return;
     }
     close_descriptor(stream);
@@ -109,9 +129,7 @@ int uvhttp__uring_read_start(uvhttp__stream_t *stream) {
 static void stop_receive(uvhttp__stream_t *stream) {
     if (!(stream->flags & UVHTTP__STREAM_READING) || (stream->flags & UVHTTP__STREAM_CANCELLING)) return;
     stream->flags |= UVHTTP__STREAM_CANCELLING;
-    struct io_uring_sqe *sqe = sqe_of(stream);
-    io_uring_prep_cancel64(sqe, data_of(stream, UVHTTP__URING_RECEIVE), 0);
-    silent(sqe);
+    cancel(stream, UVHTTP__URING_RECEIVE);
 }
 
 /* Where the receive would not tell of a reset: a poll for no event reports errors all the same. Of FIN on a Unix socket

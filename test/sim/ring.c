@@ -359,20 +359,18 @@ static void try_now(struct sim_ring *ring) {
 }
 
 static void cancel(struct sim_ring *ring, const struct io_uring_sqe *sqe) {
-    int found = 0;
-    bool all = sqe->cancel_flags & IORING_ASYNC_CANCEL_ALL, by_fd = sqe->cancel_flags & IORING_ASYNC_CANCEL_FD;
-    for (uint32_t i = 0; i < ring->op_count && (all || !found);) {
+    if (sqe->cancel_flags)
+        sim_fail("a cancel with flags %x: the kernel looks at every operation of the ring", sqe->cancel_flags);
+    for (uint32_t i = 0; i < ring->op_count; i++) {
         op_t *op = &ring->ops[i];
-        if (by_fd ? op->sqe.fd != sqe->fd || op->sqe.opcode == IORING_OP_TIMEOUT : op->sqe.user_data != sqe->addr) {
-            i++;
-            continue;
-        }
+        if (op->sqe.user_data != sqe->addr) continue;
         struct io_uring_sqe cancelled = op->sqe;
         drop_op(ring, op);
         post(ring, &cancelled, -ECANCELED, 0);
-        found++;
+        finish(ring, sqe, 0, false);
+        return;
     }
-    finish(ring, sqe, found ? (all ? found : 0) : -ENOENT, !found);
+    finish(ring, sqe, -ENOENT, true);
 }
 
 static void submit_send(struct sim_ring *ring, const struct io_uring_sqe *sqe) {
