@@ -448,7 +448,10 @@ static bool served_wait(played_t *played) {
 static bool served_give(played_t *played, const char *data, size_t size) {
     for (unsigned runs = 0; size > 0; runs++) {
         ssize_t sent = send(played->fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (sent < 0 && errno != EAGAIN) return false;
+        if (sent < 0 && errno != EAGAIN) {
+            (void)served_take(played); /* what it has said before; a slow client has not read it yet */
+            return false;
+        }
         if (sent > 0) {
             data += sent;
             size -= (size_t)sent;
