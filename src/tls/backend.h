@@ -45,6 +45,8 @@ typedef struct uvhttp__tls_error {
 int uvhttp__tls_fail(uvhttp__tls_error_t *error, int status, const char *format, ...) UVHTTP_PRINTF(3, 4);
 
 #define UVHTTP__TLS_FILE_SIZE_MAX (16u << 20)
+/* Bytes received in a handshake. A ClientHello and a client's certificates come in less. */
+#define UVHTTP__TLS_HANDSHAKE_SIZE_MAX (64u * 1024)
 
 /* settings.c. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_CONFIG, with the reason. */
 int uvhttp__tls_settings_new(const uvhttp_tls_options_t *options, uvhttp__tls_settings_t **settings,

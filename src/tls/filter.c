@@ -7,8 +7,6 @@
 #include "tls/backend.h"
 #include "tls/tls.h"
 
-/* A ClientHello and a client's certificates come in less. */
-#define HANDSHAKE_SIZE_MAX (64u * 1024)
 /* Unsolicited bytes of a connection in its whole life (replies to key updates, refused renegotiations), so that a peer
  * that never reads does not fill the queue with them. */
 #define UNASKED_SIZE_MAX (64u * 1024)
@@ -229,7 +227,7 @@ static void handshake(tls_conn_t *tls, uvhttp__conn_t *conn) {
     if (uvhttp__stream_out_size(&conn->stream) > queued) conn->loop->flights++;
     tls->received += (uint32_t)(before - tls->io.in_size);
     if (status == UVHTTP_E_AGAIN)
-        status = tls->received > HANDSHAKE_SIZE_MAX ? UVHTTP_E_TLS_HANDSHAKE : UVHTTP_OK;
+        status = tls->received > UVHTTP__TLS_HANDSHAKE_SIZE_MAX ? UVHTTP_E_TLS_HANDSHAKE : UVHTTP_OK;
     else if (status == UVHTTP_OK)
         tls->open = true;
     if (status != UVHTTP_OK) {

@@ -23,6 +23,8 @@ static bool set_rules(SSL_CTX *ctx, const uvhttp__tls_settings_t *settings) {
     SSL_CTX_set_security_level(ctx, 2); /* no SHA-1 signatures, RSA from 2048 bits */
     SSL_CTX_set_options(ctx, OPTIONS);
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS); /* an idle connection has none */
+    /* Memory for certificates is allocated when their size is announced. */
+    SSL_CTX_set_max_cert_list(ctx, UVHTTP__TLS_HANDSHAKE_SIZE_MAX);
     return SSL_CTX_set_min_proto_version(ctx, version_number(settings->min_version)) == 1 &&
            SSL_CTX_set_max_proto_version(ctx, version_number(settings->max_version)) == 1 &&
            SSL_CTX_set_cipher_list(ctx, ciphers) == 1 && SSL_CTX_set_ciphersuites(ctx, ciphersuites) == 1 &&

@@ -1,5 +1,6 @@
 /* Loading certificates, keys, authorities and lists, making a session, and a handshake, as each allocation of OpenSSL
- * fails once: an error with a reason, and no memory is out. A client that gets bytes gets the right ones. */
+ * fails once: an error with a reason, and no memory is out. A client that gets bytes gets the right ones. How much
+ * memory of OpenSSL a client can make a session keep. */
 /* Needs: tls openssl. */
 #include <openssl/crypto.h>
 #include <openssl/err.h>
@@ -9,6 +10,7 @@
 #include <openssl/x509v3.h>
 
 #include <cmocka.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +33,14 @@
 /* --- the memory of OpenSSL --- */
 
 static size_t count, fail_at, live;
-static bool failed, is_client; /* whose allocations do not fail */
+static size_t server_bytes, server_most; /* bytes of the server */
+static bool failed, is_client;           /* whose allocations do not fail */
+
+static void count_bytes(const void *added, const void *removed) {
+    if (is_client) return;
+    server_bytes += malloc_usable_size((void *)(uintptr_t)added) - malloc_usable_size((void *)(uintptr_t)removed);
+    if (server_bytes > server_most) server_most = server_bytes;
+}
 
 static bool fails(void) {
     if (is_client) return false;
@@ -43,21 +52,29 @@ static void *ssl_malloc(size_t size, const char *file, int line) {
     (void)file, (void)line;
     void *memory = size == 0 || fails() ? NULL : malloc(size);
     live += memory != NULL;
+    count_bytes(memory, NULL);
     return memory;
-}
-
-static void *ssl_realloc(void *memory, size_t size, const char *file, int line) {
-    if (!memory) return ssl_malloc(size, file, line);
-    if (size > 0) return fails() ? NULL : realloc(memory, size);
-    free(memory);
-    live--;
-    return NULL;
 }
 
 static void ssl_free(void *memory, const char *file, int line) {
     (void)file, (void)line;
     live -= memory != NULL;
+    count_bytes(NULL, memory);
     free(memory);
+}
+
+static void *ssl_realloc(void *memory, size_t size, const char *file, int line) {
+    if (!memory) return ssl_malloc(size, file, line);
+    if (size == 0) {
+        ssl_free(memory, file, line);
+        return NULL;
+    }
+    if (fails()) return NULL;
+    count_bytes(NULL, memory);
+    memory = realloc(memory, size);
+    if (!memory) abort();
+    count_bytes(memory, NULL);
+    return memory;
 }
 
 /* Each of the first allocations fails once, and each `step`th of the others. Returns how many there are at least. */
@@ -345,6 +362,143 @@ static void test_a_handshake_without_memory_fails_or_has_less(void **state) {
     uvhttp_tls_release(made);
 }
 
+/* --- how much a session keeps (docs/guide/limits.md) --- */
+
+#define NEW_MAX ((size_t)16 * 1024)
+#define HANDSHAKE_MAX ((size_t)96 * 1024)
+#define CERTIFICATES_MAX ((size_t)192 * 1024)
+#define IDLE_MAX ((size_t)24 * 1024)
+#define RECORD_MAX ((size_t)48 * 1024)
+#define RECORD_SIZE 16384u
+
+static talk_t bounded;
+static size_t server_before;
+
+static void expect_kept(const char *when, size_t max) {
+    print_message("%s: %zu bytes of OpenSSL, %zu at most\n", when, server_bytes - server_before,
+                  server_most - server_before);
+    assert_in_range(server_most - server_before, 1, max);
+    server_most = server_bytes;
+}
+
+/* Each byte alone, but for the last `left`. */
+static int give_bytes(const char *data, size_t size, size_t left) {
+    char text[16];
+    int status = UVHTTP_E_AGAIN;
+    for (size_t i = 0; i + left < size && status == UVHTTP_E_AGAIN; i++) {
+        size_t got;
+        bounded.io.in = data + i;
+        bounded.io.in_size = 1;
+        status = bounded.client_done ? uvhttp__tls_session_read(bounded.server, text, sizeof text, &got)
+                                     : uvhttp__tls_session_handshake(bounded.server);
+    }
+    return status;
+}
+
+static int add_padding(SSL *ssl, unsigned type, const unsigned char **data, size_t *size, int *alert, void *user) {
+    static const unsigned char padding[15000];
+    (void)ssl, (void)type, (void)alert, (void)user;
+    *data = padding;
+    *size = sizeof padding;
+    return 1;
+}
+
+static void begin_bounded(int version) {
+    static uvhttp__loop_t loop;
+    static uvhttp__counters_t counters;
+    static uvhttp__stream_t stream = {.loop = &loop};
+    loop.counters = &counters;
+    make_client_ctx(version);
+    assert_int_equal(SSL_CTX_add_client_custom_ext(client_ctx, 65000, add_padding, NULL, NULL, NULL, NULL), 1);
+    bounded = (talk_t){.io = {.stream = &stream, .write = send_to_client}};
+    uvhttp__tls_contexts_t *contexts = uvhttp__tls_now(made);
+    server_before = server_most = server_bytes;
+    bounded.server = uvhttp__tls_session_new(contexts, &bounded.io);
+    assert_non_null(bounded.server);
+    uvhttp__tls_contexts_release(contexts);
+    expect_kept("new", NEW_MAX);
+    make_client(&bounded);
+}
+
+static void end_bounded(void) {
+    uvhttp__tls_session_free(bounded.server);
+    is_client = true;
+    SSL_free(bounded.client);
+    is_client = false;
+    ERR_clear_error();
+    assert_int_equal(server_bytes, server_before);
+    SSL_CTX_free(client_ctx);
+}
+
+static size_t client_said(char *text, size_t size) {
+    is_client = true;
+    int got = BIO_read(SSL_get_wbio(bounded.client), text, (int)size);
+    is_client = false;
+    assert_true(got > 0);
+    return (size_t)got;
+}
+
+static void test_a_session_keeps_a_bounded_amount(void **state) {
+    (void)state;
+    static char text[40000], large[16000];
+    static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
+    made = make();
+    assert_non_null(made);
+    for (size_t i = 0; i < 2; i++) {
+        make_client_ctx(versions[i]);
+        assert_true(talk_once()); /* what is made once and stays */
+        SSL_CTX_free(client_ctx);
+        begin_bounded(versions[i]);
+        is_client = true;
+        assert_int_equal(SSL_do_handshake(bounded.client), -1);
+        is_client = false;
+        size_t size = client_said(text, sizeof text);
+        assert_int_equal(give_bytes(text, size, 1), UVHTTP_E_AGAIN);
+        expect_kept("within a ClientHello", HANDSHAKE_MAX);
+        bounded.io.in = text + size - 1;
+        bounded.io.in_size = 1;
+        assert_int_equal(uvhttp__tls_session_handshake(bounded.server), UVHTTP_E_AGAIN);
+        assert_true(shake_hands(&bounded));
+        expect_kept("in the handshake", HANDSHAKE_MAX);
+        assert_true(exchange(&bounded, NULL));
+        expect_kept("in an exchange", RECORD_MAX);
+        assert_in_range(server_bytes - server_before, 1, IDLE_MAX);
+        is_client = true;
+        assert_int_equal(SSL_write(bounded.client, large, sizeof large), sizeof large);
+        is_client = false;
+        size = client_said(text, sizeof text);
+        assert_int_equal(give_bytes(text, size, 1), UVHTTP_E_AGAIN);
+        expect_kept("within a record", RECORD_MAX);
+        end_bounded();
+    }
+    uvhttp_tls_release(made);
+}
+
+/* A Certificate message of which only the length comes (RFC 5246 section 7.4.6). */
+static void test_announced_certificates_keep_a_bounded_amount(void **state) {
+    (void)state;
+    static char text[40000], zeros[RECORD_SIZE];
+    made = make();
+    assert_non_null(made);
+    static const unsigned sizes[] = {RECORD_SIZE, UVHTTP__TLS_HANDSHAKE_SIZE_MAX, UVHTTP__TLS_HANDSHAKE_SIZE_MAX + 1,
+                                     (1 << 24) - 1};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        unsigned size = sizes[i];
+        begin_bounded(TLS1_2_VERSION);
+        is_client = true;
+        assert_int_equal(SSL_do_handshake(bounded.client), -1);
+        is_client = false;
+        assert_int_equal(give_bytes(text, client_said(text, sizeof text), 0), UVHTTP_E_AGAIN);
+        const char head[] = {22, 3, 3, 64, 0, 11, (char)(size >> 16), (char)(size >> 8), (char)size, 0, 0, 0};
+        assert_int_equal(give_bytes(head, sizeof head, 0), UVHTTP_E_AGAIN);
+        int status = give_bytes(zeros, RECORD_SIZE + 5 - sizeof head, 0);
+        assert_int_equal(status == UVHTTP_E_AGAIN, size <= UVHTTP__TLS_HANDSHAKE_SIZE_MAX);
+        expect_kept("within certificates", CERTIFICATES_MAX);
+        end_bounded();
+    }
+    uvhttp_tls_release(made);
+}
+
 static bool make_development(void) {
     uvhttp_tls_t *tls = uvhttp_tls_development(NULL);
     uvhttp_tls_release(tls);
@@ -366,7 +520,8 @@ int main(void) {
     close(mkstemp(ocsp_file));
     write_ocsp_response(ocsp_file, leaf, key, V_OCSP_CERTSTATUS_GOOD, HOUR);
     int result = RUN_TESTS(test_loading_bears_a_library_without_memory, test_a_session_is_made_whole_or_not_at_all,
-                           test_a_handshake_without_memory_fails_or_has_less,
+                           test_a_handshake_without_memory_fails_or_has_less, test_a_session_keeps_a_bounded_amount,
+                           test_announced_certificates_keep_a_bounded_amount,
                            test_a_development_certificate_is_made_whole_or_not_at_all);
     X509_free(leaf);
     EVP_PKEY_free(key);
