@@ -1,4 +1,5 @@
 /* Owns: tests of the admin listener when a loop of the server does not reply. */
+/* Needs: middleware. */
 #include <string.h>
 
 #include "server/admin_internal.h"
