@@ -38,19 +38,16 @@ static void silent(struct io_uring_sqe *sqe) {
 
 /* --- closing --- */
 
-/* Operations of a stream that the kernel holds until they complete. */
-static const struct {
-    uint32_t flag;
-    unsigned what;
-} operations[] = {{UVHTTP__STREAM_READING, UVHTTP__URING_RECEIVE},
-                  {UVHTTP__STREAM_SENDING, UVHTTP__URING_SEND},
-                  {UVHTTP__STREAM_POLLING_OUT, UVHTTP__URING_POLL_OUT},
-                  {UVHTTP__STREAM_CONNECTING, UVHTTP__URING_CONNECT},
-                  {UVHTTP__STREAM_POLLING_RESET, UVHTTP__URING_POLL_RESET}};
+/* Operations of a stream that the kernel holds until they complete: X(flag of the stream, what completes). */
+#define OPERATIONS(X)                                                                                                  \
+    X(READING, RECEIVE)                                                                                                \
+    X(SENDING, SEND)                                                                                                   \
+    X(POLLING_OUT, POLL_OUT)                                                                                           \
+    X(CONNECTING, CONNECT)                                                                                             \
+    X(POLLING_RESET, POLL_RESET)
 
-#define IN_KERNEL                                                                                                      \
-    (UVHTTP__STREAM_READING | UVHTTP__STREAM_SENDING | UVHTTP__STREAM_POLLING_OUT | UVHTTP__STREAM_CONNECTING |        \
-     UVHTTP__STREAM_POLLING_RESET)
+#define FLAG_OF(flag, what) | UVHTTP__STREAM_##flag
+#define IN_KERNEL (0 OPERATIONS(FLAG_OF))
 
 static void cancel(const uvhttp__stream_t *stream, unsigned what) {
     struct io_uring_sqe *sqe = sqe_of(stream);
@@ -60,8 +57,10 @@ static void cancel(const uvhttp__stream_t *stream, unsigned what) {
 
 /* One by one: to find those of a descriptor, the kernel looks at every operation of the ring (pitfall 12). */
 static void cancel_all(const uvhttp__stream_t *stream) {
-    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
-        if (stream->flags & operations[i].flag) cancel(stream, operations[i].what);
+#define CANCEL(flag, what)                                                                                             \
+    if (stream->flags & UVHTTP__STREAM_##flag) cancel(stream, UVHTTP__URING_##what);
+    OPERATIONS(CANCEL)
+#undef CANCEL
 }
 
 /* ThreadSanitizer does not see what the ring closes, and takes the next use of the descriptor's number for a race. */

@@ -307,15 +307,22 @@ static bool has_all(const talk_t *talk) {
     return whole;
 }
 
-static bool talk_and_keep(SSL_SESSION **kept) {
+/* The session keeps what it needs of the contexts. */
+static bool begin_talk(talk_t *talk) {
     static uvhttp__loop_t loop;
     static uvhttp__counters_t counters;
     static uvhttp__stream_t stream = {.loop = &loop};
-    talk_t talk = {.io = {.stream = &stream, .write = send_to_client}};
     loop.counters = &counters;
+    *talk = (talk_t){.io = {.stream = &stream, .write = send_to_client}};
     uvhttp__tls_contexts_t *contexts = uvhttp__tls_now(made);
-    talk.server = uvhttp__tls_session_new(contexts, &talk.io);
-    bool whole = talk.server != NULL;
+    talk->server = uvhttp__tls_session_new(contexts, &talk->io);
+    uvhttp__tls_contexts_release(contexts);
+    return talk->server != NULL;
+}
+
+static bool talk_and_keep(SSL_SESSION **kept) {
+    talk_t talk;
+    bool whole = begin_talk(&talk);
     if (whole) {
         make_client(&talk);
         whole = shake_hands(&talk) && exchange(&talk, kept) && has_all(&talk);
@@ -326,7 +333,6 @@ static bool talk_and_keep(SSL_SESSION **kept) {
         SSL_free(talk.client);
         is_client = false;
     }
-    uvhttp__tls_contexts_release(contexts);
     return whole;
 }
 
@@ -404,18 +410,10 @@ static int add_padding(SSL *ssl, unsigned type, const unsigned char **data, size
 }
 
 static void begin_bounded(int version) {
-    static uvhttp__loop_t loop;
-    static uvhttp__counters_t counters;
-    static uvhttp__stream_t stream = {.loop = &loop};
-    loop.counters = &counters;
     make_client_ctx(version);
     assert_int_equal(SSL_CTX_add_client_custom_ext(client_ctx, 65000, add_padding, NULL, NULL, NULL, NULL), 1);
-    bounded = (talk_t){.io = {.stream = &stream, .write = send_to_client}};
-    uvhttp__tls_contexts_t *contexts = uvhttp__tls_now(made);
     server_before = server_most = server_bytes;
-    bounded.server = uvhttp__tls_session_new(contexts, &bounded.io);
-    assert_non_null(bounded.server);
-    uvhttp__tls_contexts_release(contexts);
+    assert_true(begin_talk(&bounded));
     expect_kept("new", NEW_MAX);
     make_client(&bounded);
 }
