@@ -93,7 +93,8 @@ typedef struct uvhttp_server_config {
     uint32_t keepalive_requests_max; /**< requests on one connection, 1.. or UVHTTP_NEVER (default) */
     uint32_t iteration_requests_max; /**< pipelined requests of one connection in one loop iteration, 1..; default 128.
                                    An HTTP/1 request counts once more per 128 bytes of its head and per 8
-                                   chunks of its body */
+                                   chunks of its body; 8 frames of a WebSocket count as a request, and so do
+                                   256 bytes that its messages inflate to */
     bool half_close; /**< true: a client that sends FIN still waits for a deferred response. Default false: its request
                         is aborted, except during the lookup of a static file */
     bool install_signal_handlers; /**< uvhttp_server_run drains on SIGINT and SIGTERM, and a second one cuts off. From

@@ -225,6 +225,9 @@ static int take_payload(uvhttp_ws_t *ws, const char *data, size_t size, bool las
     return UVHTTP_OK;
 }
 
+/* Frames, and inflated bytes, that count as a request in their iteration. */
+enum { FRAME_SHARE = 8, INFLATED_SHARE = 256 };
+
 /* As take_payload, of what the bytes inflate to: a piece of the loop's memory at a time, so that a message that would
  * become too large stops there. */
 static int take_compressed(uvhttp_ws_t *ws, const char *data, size_t size, bool last) {
@@ -236,6 +239,7 @@ static int take_compressed(uvhttp_ws_t *ws, const char *data, size_t size, bool 
         status = uvhttp__ws_inflate(ws->inflater, &data, &size, last, scratch, UVHTTP__WS_SCRATCH_SIZE, &written);
         if (status != UVHTTP_OK && status != UVHTTP_E_AGAIN) return status;
         if (written > uvhttp__ws_options(ws)->message_size_max - ws->message.size) return UVHTTP_E_WS_INFLATED;
+        ws->cost += (uint32_t)written / (INFLATED_SHARE / FRAME_SHARE);
         bool ends = last && status == UVHTTP_OK;
         if (ends && !ws->deflate.client_takeover) drop_inflater(ws);
         consumed = take_payload(ws, scratch, written, ends);
@@ -311,12 +315,21 @@ static size_t step_size(const uvhttp_ws_t *ws, size_t size) {
     return in_steps && size > COMPRESSED_STEP ? COMPRESSED_STEP : size;
 }
 
+/* Counts a frame, or the part of it that has come. False: the rest of the bytes is left to the next iteration. */
+static bool count_frame(uvhttp_ws_t *ws) {
+    if (++ws->cost < FRAME_SHARE) return true;
+    uint32_t requests = ws->cost / FRAME_SHARE;
+    ws->cost %= FRAME_SHARE;
+    return ws->channel->ops->spend(ws->channel, requests);
+}
+
 /* Unmasked in place. */
 static size_t on_data(uvhttp__channel_t *channel, char *data, size_t size) {
     uvhttp_ws_t *ws = channel->user;
     size_t rest = size, consumed;
+    bool more = true;
     ws->received_ms = uvhttp__channel_now_ms(channel);
-    for (; rest > 0 && !ws->paused && ws->state != UVHTTP__WS_ENDED; data += consumed, rest -= consumed) {
+    for (; more && rest > 0 && !ws->paused && ws->state != UVHTTP__WS_ENDED; data += consumed, rest -= consumed) {
         uvhttp__ws_piece_t piece;
         int status = uvhttp__ws_parse(&ws->parser, data, step_size(ws, rest), &consumed, &piece);
         if (status == UVHTTP_E_AGAIN) continue;
@@ -330,8 +343,9 @@ static size_t on_data(uvhttp__channel_t *channel, char *data, size_t size) {
             fail_by(ws, status);
             break;
         }
+        more = count_frame(ws);
     }
-    return ws->paused ? size - rest : size;
+    return ws->state == UVHTTP__WS_ENDED ? size : size - rest;
 }
 
 /* --- the channel's other events --- */

@@ -48,6 +48,11 @@ void uvhttp__http2_begin_iteration(uvhttp__http2_t *http2, uint64_t now_ms) {
     refill(http2, now_ms);
 }
 
+bool uvhttp__http2_spend(uvhttp__http2_t *http2, uint32_t requests) {
+    http2->requests_left -= http2->requests_left < requests ? http2->requests_left : requests;
+    return http2->requests_left > 0;
+}
+
 bool uvhttp__http2_count_control_frame(uvhttp__http2_t *http2) {
     if (LIKELY(http2->control_frames++ < http2->limits->control_frames_max)) return true;
     http2->counters->control_floods++;

@@ -93,14 +93,6 @@ const uvhttp__protocol_t uvhttp__http1_protocol = {.respond = uvhttp__http1_resp
 
 /* --- reading --- */
 
-/* Whether this connection has to let others go first; then it continues behind them. */
-static inline bool has_had_its_share(uvhttp__session_t *session, const uvhttp_server_config_t *config) {
-    if (LIKELY(session->iteration_requests < config->iteration_requests_max)) return false;
-    uvhttp__counters_add(counters_of(session), budget_exhausted, 1);
-    uvhttp__stream_resume(&session->conn.stream);
-    return true;
-}
-
 /* The same, or it has to wait for its client to read. */
 static inline bool must_wait(uvhttp__session_t *session, const uvhttp_server_config_t *config) {
     uvhttp__stream_t *stream = &session->conn.stream;
@@ -111,7 +103,7 @@ static inline bool must_wait(uvhttp__session_t *session, const uvhttp_server_con
         uvhttp__session_check_write_rate(session);
         return true;
     }
-    return has_had_its_share(session, config);
+    return uvhttp__session_has_had_its_share(session, config);
 }
 
 static size_t discard(uvhttp__session_t *session, size_t size) {
@@ -137,7 +129,7 @@ static inline size_t read_bytes(uvhttp__session_t *session, const char *data, si
             used += session->discard ? discard(session, size - used)
                                      : uvhttp__session_read_head(session, data + used, size - used);
         } else if (session->state == UVHTTP__SESSION_BODY) {
-            if (has_had_its_share(session, config)) return used;
+            if (uvhttp__session_has_had_its_share(session, config)) return used;
             size_t consumed = uvhttp__session_read_body(session, data + used, size - used);
             if (consumed == 0) break;
             used += consumed;

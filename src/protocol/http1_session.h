@@ -98,6 +98,13 @@ uvhttp__conn_phase_t uvhttp__session_phase(const uvhttp__conn_t *conn);
 const char *uvhttp__session_describe(const uvhttp__conn_t *conn, char text[UVHTTP__CONN_DESCRIPTION_MAX]);
 void uvhttp__session_on_drain(uvhttp__conn_t *conn);
 void uvhttp__session_on_closed(uvhttp__conn_t *conn);
+/* Whether this connection has to let others go first; then it continues behind them. */
+static inline bool uvhttp__session_has_had_its_share(uvhttp__session_t *session, const uvhttp_server_config_t *config) {
+    if (__builtin_expect(session->iteration_requests < config->iteration_requests_max, 1)) return false;
+    uvhttp__counters_add(&session->conn.loop->counters, budget_exhausted, 1);
+    uvhttp__stream_resume(&session->conn.stream);
+    return true;
+}
 
 /* --- http1_stream.c: one request, its end, and the session's time --- */
 

@@ -35,6 +35,12 @@ static void check_output(uvhttp__channel_t *channel) {
     uvhttp__output_check_start(conn_of(channel));
 }
 
+static bool spend(uvhttp__channel_t *channel, uint32_t requests) {
+    uvhttp__session_t *session = session_of(channel);
+    session->iteration_requests += requests;
+    return session->iteration_requests < uvhttp__session_config(session)->iteration_requests_max;
+}
+
 static void pause_reading(uvhttp__channel_t *channel) {
     uvhttp_tcp_pause(conn_of(channel));
 }
@@ -69,6 +75,7 @@ static const uvhttp__channel_ops_t channel_ops = {.send = send_parts,
                                                   .send_reference = send_reference,
                                                   .queued = queued,
                                                   .check_output = check_output,
+                                                  .spend = spend,
                                                   .pause = pause_reading,
                                                   .resume = resume_reading,
                                                   .set_deadline = set_deadline,
@@ -177,9 +184,11 @@ void uvhttp__http1_upgrade(uvhttp__http1_stream_t *stream) {
 size_t uvhttp__http1_upgraded_data(uvhttp__session_t *session, const char *data, size_t size) {
     uvhttp__channel_t *channel = &session->channel;
     char *own = (char *)(uintptr_t)data; /* the loop's receive buffer, which is ours in this call */
-    size_t used = 0, piece_max = uvhttp__session_config(session)->read_buffer_size;
+    const uvhttp_server_config_t *config = uvhttp__session_config(session);
+    size_t used = 0, piece_max = config->read_buffer_size;
     while (used < size && !(session->conn.flags & UVHTTP__CONN_PAUSED)) {
         if (session->conn.flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return size;
+        if (uvhttp__session_has_had_its_share(session, config)) return used;
         size_t piece = size - used < piece_max ? size - used : piece_max;
         used += channel->events->on_data(channel, own + used, piece);
     }

@@ -58,6 +58,7 @@ static uvhttp__http2_loop_t *loop_new(uvhttp__http_loop_t *loop) {
     made->pool.protocol = &uvhttp__http2_protocol;
     made->timer_kind = uvhttp__wheel_kind(&loop->tcp->io->wheel, uvhttp__http2_carrier_on_timer, NULL);
     made->tunnel_timer_kind = uvhttp__wheel_kind(&loop->tcp->io->wheel, uvhttp__http2_tunnel_on_timer, NULL);
+    made->share_timer_kind = uvhttp__wheel_kind(&loop->tcp->io->wheel, uvhttp__http2_on_share_timer, NULL);
     made->limits.connect_protocol = loop->service->has_websocket;
     uvhttp__list_init(&made->due);
     loop->http2 = made;
@@ -333,16 +334,20 @@ static size_t read_events(uvhttp__http2_connection_t *connection, const char *da
     }
 }
 
+void uvhttp__http2_enter_iteration(uvhttp__http2_connection_t *connection) {
+    uint32_t iteration = uvhttp__http2_loop_of(connection)->iteration_number;
+    if (connection->iteration == iteration) return;
+    connection->iteration = iteration;
+    uvhttp__http2_begin_iteration(&connection->core, now_ms(connection));
+    uvhttp__http2_count_orphans(connection);
+    if (UNLIKELY(connection->tunnels_wait)) uvhttp__http2_tunnels_continue(connection);
+}
+
 UVHTTP__HOT size_t uvhttp__http2_on_data(uvhttp__conn_t *conn, const char *data, size_t size) {
     uvhttp__http2_connection_t *connection = uvhttp__http2_of(conn);
     if (UNLIKELY(is_over(connection))) return size;
-    uint32_t iteration = conn->stream.loop->iteration_number;
-    if (connection->iteration != iteration) {
-        connection->iteration = iteration;
-        uvhttp__http2_begin_iteration(&connection->core, now_ms(connection));
-        uvhttp__http2_count_orphans(connection);
-    }
     connection->reading = true;
+    uvhttp__http2_enter_iteration(connection);
     size_t used = read_events(connection, data, size);
     connection->reading = false;
     settle(connection, false);
@@ -371,6 +376,7 @@ static uvhttp__http2_connection_t *connection_new(uvhttp__conn_t *conn) {
     uvhttp__list_init(&made->link);
     uvhttp__list_init(&made->due);
     uvhttp__list_init(&made->tunnels_due);
+    uvhttp__timer_init(&made->share_timer, of_loop->share_timer_kind);
     made->opened_ms = made->idle_ms = uvhttp__conn_now_ms(conn);
     made->iteration = conn->stream.loop->iteration_number - 1;
     return made;
@@ -432,13 +438,28 @@ static void end_stream(uvhttp__http2_stream_t *stream, void *arg) {
         uvhttp__http2_carrier_abort(carrier, UVHTTP_E_ABORTED);
 }
 
-/* FIN of the client: no stream follows. Those that wait for a window are settle's. */
+/* FIN of the client: no stream follows. Those that wait for a window are settle's. What tunnels have not been given yet
+ * came before it. */
 void uvhttp__http2_on_end(uvhttp__conn_t *conn) {
     uvhttp__http2_connection_t *connection = uvhttp__http2_of(conn);
     if (!connection || is_over(connection)) return;
+    connection->end_waits = connection->tunnels_wait;
+    if (connection->end_waits) return;
     uvhttp__http2_each_stream(&connection->core, end_stream, connection);
     uvhttp__http2_shutdown_now(&connection->core);
     settle(connection, true);
+}
+
+void uvhttp__http2_on_share_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
+    (void)wheel, (void)user;
+    uvhttp__http2_connection_t *connection = UVHTTP__CONTAINER_OF(timer, uvhttp__http2_connection_t, share_timer);
+    if (is_over(connection)) return;
+    uvhttp__http2_enter_iteration(connection);
+    uvhttp__http2_set_due(connection);
+    if (connection->tunnels_wait)
+        uvhttp__http2_tunnels_wait(connection); /* they have had the share of this iteration, too */
+    else if (connection->end_waits)
+        uvhttp__http2_on_end(connection->conn);
 }
 
 void uvhttp__http2_on_sent(uvhttp__conn_t *conn) {
@@ -527,6 +548,7 @@ void uvhttp__http2_on_closed(uvhttp__conn_t *conn) {
         uvhttp__http2_each_stream(&connection->core, abort_stream, connection);
         take_counters(connection);
         uvhttp__list_remove(&connection->link);
+        uvhttp__timer_stop(&conn->stream.loop->wheel, &connection->share_timer);
         uvhttp__hpack_decoder_deinit(&connection->decoder);
         uvhttp__hpack_encoder_deinit(&connection->encoder);
         uvhttp__http2_deinit(&connection->core);

@@ -26,6 +26,7 @@ typedef struct uvhttp__http2_loop {
     uvhttp__exchange_pool_t pool;
     uvhttp__timer_kind_t timer_kind; /* of carriers */
     uvhttp__timer_kind_t tunnel_timer_kind;
+    uvhttp__timer_kind_t share_timer_kind;
     uvhttp__list_t due; /* connections that have something to do when the iteration ends */
     char scratch[];     /* the head that is read */
 } uvhttp__http2_loop_t;
@@ -95,16 +96,19 @@ struct uvhttp__http2_connection {
     uvhttp__list_t link;                            /* in of_loop->due, if it is */
     uvhttp__list_t due;                             /* carriers with something to do, */
     uvhttp__list_t tunnels_due;                     /* ... and tunnels */
+    uvhttp__timer_t share_timer;                    /* starts the next iteration, for tunnels that wait for its share */
     uint64_t kept;                                  /* bytes of bodies that streams make us keep, both ways */
     char *wire, *wire_end;                          /* frames in iteration memory that are not queued yet; NULL: none */
     uint64_t opened_ms, idle_ms, frame_ms, stop_ms; /* since when it is open, has no stream, has part of a frame, and
                                                        waits for the ACK of PING; 0: it does not */
     uint64_t linger_ms;                             /* when lingering streams are looked at, 0: there are none */
-    uint32_t iteration;                             /* number of the last one in which something was read */
+    uint32_t iteration;                             /* number of the last one in which something was read or given */
     uint32_t request_count;                         /* since it was opened, */
     uint32_t idle_count, frame_count;               /* ... when idle_ms and frame_ms were set */
     bool reading;                                   /* in on_data, which settles at its end */
     bool blocked;                                   /* reading waits for the output to drain */
+    bool tunnels_wait;                              /* for the share of the next iteration, */
+    bool end_waits;                                 /* ... and on_end for them */
     bool settling;
     bool trimmed; /* since idle_ms */
     bool ended;   /* nothing is written any more: the connection finishes or is closed */
@@ -298,6 +302,9 @@ void uvhttp__http2_tunnel_abort(uvhttp__http2_tunnel_t *tunnel, int status);
 void uvhttp__http2_tunnel_stop(uvhttp__http2_tunnel_t *tunnel);
 /* What is due is done; tunnels may be gone afterwards. */
 void uvhttp__http2_tunnels_do_due(uvhttp__http2_connection_t *connection);
+/* The share of this iteration is used up: the next one follows at once. */
+void uvhttp__http2_tunnels_wait(uvhttp__http2_connection_t *connection);
+void uvhttp__http2_tunnels_continue(uvhttp__http2_connection_t *connection);
 void uvhttp__http2_tunnel_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
 
 /* --- http2_send.c --- */
@@ -338,6 +345,10 @@ uvhttp__conn_phase_t uvhttp__http2_phase(const uvhttp__conn_t *conn);
 const char *uvhttp__http2_describe(const uvhttp__conn_t *conn, char text[UVHTTP__CONN_DESCRIPTION_MAX]);
 void uvhttp__http2_on_drain(uvhttp__conn_t *conn);
 void uvhttp__http2_on_closed(uvhttp__conn_t *conn);
+/* Before something is given to streams: a new iteration has a new share for the connection, which tunnels that wait for
+ * it have first. */
+void uvhttp__http2_enter_iteration(uvhttp__http2_connection_t *connection);
+void uvhttp__http2_on_share_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
 /* The iteration ends: what is due on the connections of the loop is done. */
 void uvhttp__http2_end_iteration(uvhttp__http2_loop_t *of_loop);
 /* Nothing is due: every frame is queued. */

@@ -304,10 +304,23 @@ static void check_output(uvhttp__channel_t *channel) {
 
 /* --- what is received --- */
 
+void uvhttp__http2_tunnels_wait(uvhttp__http2_connection_t *connection) {
+    connection->tunnels_wait = true;
+    uvhttp__timer_set(&uvhttp__http2_loop_of(connection)->wheel, &connection->share_timer, 0);
+}
+
+/* Whether the tunnels of this connection have to let others go first. */
+static bool has_had_its_share(uvhttp__http2_tunnel_t *tunnel) {
+    if (uvhttp__http2_has_share(&tunnel->connection->core)) return false;
+    uvhttp__counters_add(&conn_of(tunnel)->loop->counters, budget_exhausted, 1);
+    uvhttp__http2_tunnels_wait(tunnel->connection);
+    return true;
+}
+
 /* Returns how many bytes were consumed: their credit goes back. */
 static size_t give(uvhttp__http2_tunnel_t *tunnel, char *data, size_t size) {
     size_t used = 0, piece_max = uvhttp__http2_config(tunnel->connection)->read_buffer_size;
-    while (used < size && !tunnel->paused && !tunnel->over) {
+    while (used < size && !tunnel->paused && !tunnel->over && !has_had_its_share(tunnel)) {
         size_t piece = size - used < piece_max ? size - used : piece_max;
         size_t consumed = tunnel->channel.events->on_data(&tunnel->channel, data + used, piece);
         used += consumed;
@@ -329,6 +342,17 @@ static void give_held(uvhttp__http2_tunnel_t *tunnel) {
     if (tunnel->over || !tunnel->ended_in || tunnel->notified_end || tunnel->paused) return;
     tunnel->notified_end = true;
     tunnel->channel.events->on_end(&tunnel->channel);
+}
+
+static void continue_tunnel(uvhttp__http2_stream_t *stream, void *arg) {
+    (void)arg;
+    uvhttp__http2_tunnel_t *tunnel = stream->flags & UVHTTP__HTTP2_TUNNEL ? stream->user : NULL;
+    if (tunnel && tunnel->held.size > 0 && !tunnel->over) give_held(tunnel);
+}
+
+void uvhttp__http2_tunnels_continue(uvhttp__http2_connection_t *connection) {
+    connection->tunnels_wait = false;
+    uvhttp__http2_each_stream(&connection->core, continue_tunnel, NULL);
 }
 
 static void hold(uvhttp__http2_tunnel_t *tunnel, const char *data, size_t size) {
@@ -360,6 +384,10 @@ void uvhttp__http2_tunnel_data(uvhttp__http2_tunnel_t *tunnel, uvhttp_str_t data
         set_due(tunnel, DUE_GIVE);
 }
 
+static bool spend(uvhttp__channel_t *channel, uint32_t requests) {
+    return uvhttp__http2_spend(&tunnel_of(channel)->connection->core, requests);
+}
+
 static void pause_reading(uvhttp__channel_t *channel) {
     tunnel_of(channel)->paused = true;
 }
@@ -388,6 +416,7 @@ static const uvhttp__channel_ops_t channel_ops = {.send = send_parts,
                                                   .send_reference = send_reference,
                                                   .queued = queued,
                                                   .check_output = check_output,
+                                                  .spend = spend,
                                                   .pause = pause_reading,
                                                   .resume = resume_reading,
                                                   .set_deadline = set_deadline,

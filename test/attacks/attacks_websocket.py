@@ -30,10 +30,11 @@ PACKED, CONTEXT = opening(b"/costly/ws", DEFLATE), opening(b"/costly/context", D
 BOMB = frame(BINARY | COMPRESSED, deflated(bytes(64 << 20)))
 OPEN = frame(BINARY, b"x", final=False)
 TINY = frame(BINARY | COMPRESSED, deflated(b"tea")[:-4])
+GROWING = frame(BINARY | COMPRESSED, deflated(bytes(65536))[:-4])
 # RFC 7692 takes 44 KB to inflate a message and, with the takeover of contexts, 300 KB a connection for good (websocket.h).
 ATTACKS = [
-    Attack("messages as fast as they go", "", PLAIN, flood(frame(TEXT, b"tea")), ("ws_messages_received",)),
-    Attack("pings", "", PLAIN, flood(frame(PING, b"x" * 125)), ()),
+    Attack("messages as fast as they go", "iteration_requests_max", PLAIN, flood(frame(TEXT, b"tea")), ("ws_messages_received",)),
+    Attack("pings", "iteration_requests_max", PLAIN, flood(frame(PING, b"x" * 125)), ()),
     Attack("pings, pongs not read", "write_timeout, idle_timeout", NARROW, flood(frame(PING, b"x" * 125)), (), reads=False, hold=True, each_kib=1024),
     Attack("echoes that nobody reads", "send_queue_max", NARROW, flood(frame(BINARY, b"x" * 60000)), (), reads=False, hold=True, each_kib=1024),
     Attack("fragments", "fragments_max", NARROW, [OPEN] + [frame(0, b"x", final=False) * 5000] * 10, ("close 1009", "rejected_ws_fragments")),
@@ -47,7 +48,8 @@ ATTACKS = [
     Attack("deflate: messages without an end", "message_timeout", PACKED + frame(BINARY | COMPRESSED, deflated(b"x" * 30000), final=False), [],
            ("close 1008",), hold=True, width=20, each_kib=160),
     Attack("deflate: contexts", "max_connections", CONTEXT + TINY, [], ("ws_messages_received",), hold=True, width=20, each_kib=384),
-    Attack("deflate: tiny messages", "", PACKED, flood(TINY, size=16384), ("ws_messages_received",)),
+    Attack("deflate: tiny messages", "iteration_requests_max", PACKED, flood(TINY, size=16384), ("ws_messages_received",)),
+    Attack("deflate: messages that grow", "iteration_requests_max", PACKED, flood(GROWING), ("ws_messages_received", "budget_exhausted")),
     Attack("deflate: malformed", "", PACKED + frame(BINARY | COMPRESSED, b"\xff" * 100), [], ("rejected_ws_deflate",)),
     Attack("connections that come and go", "", PLAIN, [], ("upgrades",), leaves="reset", heard=True),
     Attack("connections that are silent", "ping_interval, idle_timeout", NARROW, [], ("upgrades",), hold=True, width=50, each_kib=16),

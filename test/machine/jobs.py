@@ -121,7 +121,7 @@ FILES_LEFT_OUT = {
     "the calls are made to fail in the process: no kernel is asked": ("faults", "torture"),
     "options, texts and examples, with the calls of the files above": ("cli", "cli_about", "cli_serve", "examples"),
     "tools for developers": ("attacks", "load", "load_h2", "load_results", "protocols"),
-    "bounds on time, of a machine that does nothing else": ("fairness",),
+    "bounds on time, of a machine that does nothing else": ("fairness", "websocket_fairness"),
 }  # fmt: skip
 # What these files start, in the folder of a build.
 PROGRAMS = ("dist/bin/benchmark_tcp_echo", "dist/bin/coroutine", "dist/bin/deferred_reply", "dist/bin/embed_in_uv_loop", "dist/bin/events",

@@ -184,8 +184,77 @@ static void test_trailers_reset_a_tunnel_that_is_not_open_yet(void **state) {
     serving_leave(serving, fd);
 }
 
+enum { ONE = 7, PER_TUNNEL = 100, TUNNELS = 4 };
+static atomic_int received, received_at_close;
+
+static void count_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
+    (void)ws, (void)message, (void)user;
+    atomic_fetch_add(&received, 1);
+}
+
+static void note_count(uvhttp_ws_t *ws, int code, uvhttp_str_t reason, void *user) {
+    (void)ws, (void)code, (void)reason, (void)user;
+    atomic_store(&received_at_close, atomic_load(&received));
+    atomic_fetch_add(&closed, 1);
+}
+
+/* Clients of tunnels that have so small a share that it takes many iterations to read what has come at once. */
+static int open_counting(serving_t *serving) {
+    atomic_store(&closed, 0);
+    atomic_store(&received, 0);
+    serving->config.iteration_requests_max = 1;
+    serving_make(serving);
+    const uvhttp_ws_handlers_t handlers = {.on_message = count_message, .on_close = note_count};
+    assert_non_null(uvhttp_websocket(serving->server, "/count", &handlers, NULL));
+    serving_start(serving);
+    out.size = 0;
+    h2_put_preface(&out);
+    return client_connect(serving->port);
+}
+
+static void put_messages(uint32_t stream, uint8_t flags) {
+    char messages[PER_TUNNEL * ONE];
+    for (size_t i = 0; i < sizeof messages; i += ONE) memcpy(messages + i, "\x82\x81\0\0\0\0x", ONE);
+    h2_put_frame(&out, H2_DATA, flags, stream, messages, sizeof messages);
+}
+
+static void expect_all_before(serving_t *serving, bool end_of_stream) {
+    int fd = open_counting(serving);
+    put_connect(1, "/count");
+    put_messages(1, end_of_stream ? H2_END_STREAM : 0);
+    assert_int_equal(send(fd, out.data, out.size, MSG_NOSIGNAL), out.size);
+    if (!end_of_stream) assert_int_equal(shutdown(fd, SHUT_WR), 0);
+    WAIT_UNTIL(atomic_load(&closed) == 1);
+    assert_int_equal(atomic_load(&received_at_close), PER_TUNNEL);
+    serving_leave(serving, fd);
+}
+
+static void test_what_has_come_before_the_end_of_a_stream_is_given_before_it(void **state) {
+    expect_all_before(*state, true);
+}
+
+static void test_what_has_come_before_fin_is_given_before_it(void **state) {
+    expect_all_before(*state, false);
+}
+
+static void test_tunnels_of_a_connection_all_have_what_came_for_them(void **state) {
+    serving_t *serving = *state;
+    int fd = open_counting(serving);
+    for (uint32_t i = 0; i < TUNNELS; i++) put_connect(2 * i + 1, "/count");
+    for (uint32_t i = 0; i < TUNNELS; i++) put_messages(2 * i + 1, 0);
+    h2_put_frame(&out, H2_PING, 0, 0, "the last", 8);
+    assert_int_equal(send(fd, out.data, out.size, MSG_NOSIGNAL), out.size);
+    h2_expect(fd, H2_PING, 0, &frame);
+    WAIT_UNTIL(atomic_load(&received) == TUNNELS * PER_TUNNEL);
+    assert_int_equal(atomic_load(&closed), 0);
+    serving_leave(serving, fd);
+}
+
 int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
     return RUN_ON_EACH(test_what_waits_for_a_window_is_checked, test_a_tunnel_does_not_hold_up_other_streams,
-                       test_trailers_reset_a_tunnel_that_is_not_open_yet);
+                       test_trailers_reset_a_tunnel_that_is_not_open_yet,
+                       test_what_has_come_before_the_end_of_a_stream_is_given_before_it,
+                       test_what_has_come_before_fin_is_given_before_it,
+                       test_tunnels_of_a_connection_all_have_what_came_for_them);
 }

@@ -107,6 +107,16 @@ static void window_check_output(uvhttp__channel_t *channel) {
     window_of(channel)->checks++;
 }
 
+static bool window_has_share(const window_channel_t *it) {
+    return it->share == 0 || it->spent < it->share;
+}
+
+static bool window_spend(uvhttp__channel_t *channel, uint32_t requests) {
+    window_channel_t *it = window_of(channel);
+    it->spent += requests;
+    return window_has_share(it);
+}
+
 static void window_pause(uvhttp__channel_t *channel) {
     window_of(channel)->paused = true;
 }
@@ -146,6 +156,7 @@ static const uvhttp__channel_ops_t window_ops = {.send = window_send,
                                                  .send_reference = window_send_reference,
                                                  .queued = window_queued,
                                                  .check_output = window_check_output,
+                                                 .spend = window_spend,
                                                  .pause = window_pause,
                                                  .resume = window_resume,
                                                  .set_deadline = window_set_deadline,
@@ -174,13 +185,13 @@ static bool window_is_open(const window_channel_t *it) {
 
 /* What is delivered ends where its memory does. */
 static void window_deliver(window_channel_t *it) {
-    while (it->kept_size > 0 && !it->paused && window_is_open(it)) {
+    while (it->kept_size > 0 && !it->paused && window_is_open(it) && window_has_share(it)) {
         char *data = it->kept;
         size_t size = it->kept_size;
         it->kept = NULL;
         it->kept_size = 0;
         size_t consumed = it->channel.events->on_data(&it->channel, data, size);
-        WINDOW_REQUIRE(consumed == size || it->paused || !window_is_open(it));
+        WINDOW_REQUIRE(consumed == size || it->paused || !window_is_open(it) || !window_has_share(it));
         if (consumed < size) {
             it->kept_size = size - consumed;
             it->kept = malloc(it->kept_size);
@@ -213,6 +224,7 @@ static void window_write(window_channel_t *it) {
 
 void window_iterate(window_channel_t *it) {
     if (it->gone) return;
+    it->spent = 0;
     window_write(it);
     if (it->pressed && it->queued == 0 && window_is_open(it)) {
         it->pressed = false;
