@@ -230,9 +230,14 @@ class Torture:
         """Runs the scenario with one failure. Returns whether it was reached; raises Fault. may_end: a server that cannot continue
         after it ends in order."""
         self.control.fail(call, number, error, until)
+        closed = None
         try:
             scenario(self)
             self.settle()
+        except (OSError, wire.Closed) as problem:
+            if not may_end:
+                raise
+            closed = problem
         finally:
             reached = self.control.has_failed
             self.disarm()
@@ -241,6 +246,8 @@ class Torture:
                 self.server.process.wait(END_SECONDS)
         if self.server.process.poll() is not None:
             return reached
+        if closed:
+            raise closed
         self.probe()
         self.rest()
         return reached
