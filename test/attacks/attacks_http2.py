@@ -5,6 +5,7 @@ import dataclasses
 import hpack
 from attack import ROUNDS, Attack
 from attack import flood as flood_of
+from attacks_websocket import GROWING
 from hyperframe import frame as frames
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -93,6 +94,11 @@ SMUGGLED = [plain(fields) for fields in (
 )]  # fmt: skip
 
 
+TUNNEL = plain([(":method", "CONNECT"), (":protocol", "websocket"), (":scheme", "http"), (":path", "/costly/ws"), (":authority", "a"),
+                ("sec-websocket-version", "13"), ("sec-websocket-extensions", "permessage-deflate")])  # fmt: skip
+GROWN = [frames.DataFrame(1, data=GROWING * (16384 // len(GROWING))).serialize()] * 3 + [b"\0\0\1\6\0\0\0\0\0x"]  # and a PING of a byte
+
+
 def undecodable(data):
     return [head(1, data)]
 
@@ -142,4 +148,6 @@ ATTACKS = [dataclasses.replace(attack, each_kib=MEMORY_KIB) for attack in (
     Attack("hoarded uploads", "http2_connection_memory_max", START, [hundred(lambda n: head(n, POST, end=False))]
            + [hundred(lambda n: frames.DataFrame(n, data=b"x" * 10000))] * 6, ("RST_STREAM ENHANCE_YOUR_CALM",), hold=True),
     Attack("requests as fast as they go", "iteration_requests_max", START, streams(lambda n: head(n)), ()),
+    Attack("messages of WebSockets that grow", "iteration_requests_max", START, [head(1, TUNNEL, end=False)] + GROWN,
+           ("budget_exhausted", "ws_messages_received", "GOAWAY FRAME_SIZE_ERROR")),
 )]  # fmt: skip
