@@ -62,6 +62,7 @@ OTHERS = {
     "test_upgrade": "the process around a server; its load has both",
     "test_websocket": "runs over both; its clients begin with bytes of either",
     "test_websocket_deflate": "runs over both; its clients begin with bytes of either",
+    "test_websocket_fairness": "runs over both; its clients begin with bytes of either",
     "test_websocket_topics": "runs over both; its clients begin with bytes of either",
 }
 
