@@ -40,9 +40,10 @@ typedef struct uvhttp__channel_ops {
     /* Whether the peer takes what was sent is looked at under events->output_limits, also if nothing is queued: the
      * kernel holds megabytes for a peer that reads nothing. */
     void (*check_output)(uvhttp__channel_t *channel);
-    /* Counts what was read against the share of the loop's iteration that the connection below has, in requests. False:
-     * the share is used up. on_data returns then, and what it has left comes in the next iteration. */
-    bool (*spend)(uvhttp__channel_t *channel, uint32_t requests);
+    /* Counts what was read against the share of the loop's iteration that the connection below has, in requests.
+     * *requests becomes what the share was too small for: to be counted before anything else is read. False: the share
+     * is used up. on_data returns then, and what it has left comes in the next iteration. */
+    bool (*spend)(uvhttp__channel_t *channel, uint32_t *requests);
     /* No on_data until resume. */
     void (*pause)(uvhttp__channel_t *channel);
     void (*resume)(uvhttp__channel_t *channel);
@@ -60,7 +61,7 @@ typedef struct uvhttp__channel_ops {
 typedef struct uvhttp__channel_events {
     void (*on_open)(uvhttp__channel_t *channel); /* first */
     /* Bytes of the peer, which may be overwritten in the call. Returns how many were consumed: all of them, or fewer if
-     * the channel was paused or ended in the call, or if `spend` has returned false. The rest comes again after resume
+     * the channel was paused or ended in the call, or if the share is used up. The rest comes again after resume
      * or in the next iteration. */
     size_t (*on_data)(uvhttp__channel_t *channel, char *data, size_t size);
     void (*on_drain)(uvhttp__channel_t *channel); /* a send has reported backpressure, and the queue is empty again */

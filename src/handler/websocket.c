@@ -315,19 +315,22 @@ static size_t step_size(const uvhttp_ws_t *ws, size_t size) {
     return in_steps && size > COMPRESSED_STEP ? COMPRESSED_STEP : size;
 }
 
-/* Counts a frame, or the part of it that has come. False: the rest of the bytes is left to the next iteration. */
-static bool count_frame(uvhttp_ws_t *ws) {
-    if (++ws->cost < FRAME_SHARE) return true;
+/* Counts what was read, in whole requests. False: the share is used up, the rest of the bytes is left to the next
+ * iteration, and so is what a large message has cost beyond the share. */
+static bool count_cost(uvhttp_ws_t *ws) {
+    if (ws->cost < FRAME_SHARE) return true;
     uint32_t requests = ws->cost / FRAME_SHARE;
     ws->cost %= FRAME_SHARE;
-    return ws->channel->ops->spend(ws->channel, requests);
+    bool more = ws->channel->ops->spend(ws->channel, &requests);
+    ws->cost += requests * FRAME_SHARE;
+    return more;
 }
 
 /* Unmasked in place. */
 static size_t on_data(uvhttp__channel_t *channel, char *data, size_t size) {
     uvhttp_ws_t *ws = channel->user;
     size_t rest = size, consumed;
-    bool more = true;
+    bool more = count_cost(ws);
     ws->received_ms = uvhttp__channel_now_ms(channel);
     for (; more && rest > 0 && !ws->paused && ws->state != UVHTTP__WS_ENDED; data += consumed, rest -= consumed) {
         uvhttp__ws_piece_t piece;
@@ -343,7 +346,8 @@ static size_t on_data(uvhttp__channel_t *channel, char *data, size_t size) {
             fail_by(ws, status);
             break;
         }
-        more = count_frame(ws);
+        ws->cost++;
+        more = count_cost(ws);
     }
     return ws->state == UVHTTP__WS_ENDED ? size : size - rest;
 }

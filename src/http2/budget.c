@@ -48,8 +48,10 @@ void uvhttp__http2_begin_iteration(uvhttp__http2_t *http2, uint64_t now_ms) {
     refill(http2, now_ms);
 }
 
-bool uvhttp__http2_spend(uvhttp__http2_t *http2, uint32_t requests) {
-    http2->requests_left -= http2->requests_left < requests ? http2->requests_left : requests;
+bool uvhttp__http2_spend(uvhttp__http2_t *http2, uint32_t *requests) {
+    uint32_t counted = *requests < http2->requests_left ? *requests : http2->requests_left;
+    http2->requests_left -= counted;
+    *requests -= counted;
     return http2->requests_left > 0;
 }
 

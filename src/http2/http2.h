@@ -287,8 +287,9 @@ typedef struct uvhttp__http2_event {
     uvhttp_str_t data;              /* in the input or in memory of the core, until the next call of read */
 } uvhttp__http2_event_t;
 
-/* Requests that were made inside DATA count, too. False: nothing more is read in this iteration. */
-bool uvhttp__http2_spend(uvhttp__http2_t *http2, uint32_t requests);
+/* Requests that were made inside DATA count, too; *requests becomes what the share was too small for. False: nothing
+ * more is read in this iteration. */
+bool uvhttp__http2_spend(uvhttp__http2_t *http2, uint32_t *requests);
 static inline bool uvhttp__http2_has_share(const uvhttp__http2_t *http2) {
     return http2->requests_left > 0;
 }

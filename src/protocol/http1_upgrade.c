@@ -35,10 +35,14 @@ static void check_output(uvhttp__channel_t *channel) {
     uvhttp__output_check_start(conn_of(channel));
 }
 
-static bool spend(uvhttp__channel_t *channel, uint32_t requests) {
+static bool spend(uvhttp__channel_t *channel, uint32_t *requests) {
     uvhttp__session_t *session = session_of(channel);
-    session->iteration_requests += requests;
-    return session->iteration_requests < uvhttp__session_config(session)->iteration_requests_max;
+    uint32_t max = uvhttp__session_config(session)->iteration_requests_max;
+    uint32_t left = session->iteration_requests < max ? max - session->iteration_requests : 0;
+    uint32_t counted = *requests < left ? *requests : left;
+    session->iteration_requests += counted;
+    *requests -= counted;
+    return counted < left;
 }
 
 static void pause_reading(uvhttp__channel_t *channel) {

@@ -384,7 +384,7 @@ void uvhttp__http2_tunnel_data(uvhttp__http2_tunnel_t *tunnel, uvhttp_str_t data
         set_due(tunnel, DUE_GIVE);
 }
 
-static bool spend(uvhttp__channel_t *channel, uint32_t requests) {
+static bool spend(uvhttp__channel_t *channel, uint32_t *requests) {
     return uvhttp__http2_spend(&tunnel_of(channel)->connection->core, requests);
 }
 

@@ -96,7 +96,7 @@ SMUGGLED = [plain(fields) for fields in (
 
 TUNNEL = plain([(":method", "CONNECT"), (":protocol", "websocket"), (":scheme", "http"), (":path", "/costly/ws"), (":authority", "a"),
                 ("sec-websocket-version", "13"), ("sec-websocket-extensions", "permessage-deflate")])  # fmt: skip
-GROWN = [frames.DataFrame(1, data=GROWING * (16384 // len(GROWING))).serialize()] * 3 + [b"\0\0\1\6\0\0\0\0\0x"]  # and a PING of a byte
+GROWN = [frames.DataFrame(1, data=GROWING * (16384 // len(GROWING))).serialize()] + [b"\0\0\1\6\0\0\0\0\0x"]  # and a PING of a byte
 
 
 def undecodable(data):
@@ -149,5 +149,5 @@ ATTACKS = [dataclasses.replace(attack, each_kib=MEMORY_KIB) for attack in (
            + [hundred(lambda n: frames.DataFrame(n, data=b"x" * 10000))] * 6, ("RST_STREAM ENHANCE_YOUR_CALM",), hold=True),
     Attack("requests as fast as they go", "iteration_requests_max", START, streams(lambda n: head(n)), ()),
     Attack("messages of WebSockets that grow", "iteration_requests_max", START, [head(1, TUNNEL, end=False)] + GROWN,
-           ("budget_exhausted", "ws_messages_received", "GOAWAY FRAME_SIZE_ERROR")),
+           ("budget_exhausted", "ws_messages_received")),
 )]  # fmt: skip

@@ -111,10 +111,12 @@ static bool window_has_share(const window_channel_t *it) {
     return it->share == 0 || it->spent < it->share;
 }
 
-static bool window_spend(uvhttp__channel_t *channel, uint32_t requests) {
+static bool window_spend(uvhttp__channel_t *channel, uint32_t *requests) {
     window_channel_t *it = window_of(channel);
-    it->spent += requests;
-    return window_has_share(it);
+    uint32_t left = it->share > 0 ? it->share - it->spent : UINT32_MAX, counted = *requests < left ? *requests : left;
+    if (it->share > 0) it->spent += counted;
+    *requests -= counted;
+    return counted < left;
 }
 
 static void window_pause(uvhttp__channel_t *channel) {
