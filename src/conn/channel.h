@@ -40,9 +40,9 @@ typedef struct uvhttp__channel_ops {
     /* Whether the peer takes what was sent is looked at under events->output_limits, also if nothing is queued: the
      * kernel holds megabytes for a peer that reads nothing. */
     void (*check_output)(uvhttp__channel_t *channel);
-    /* Counts what was read against the share of the loop's iteration that the connection below has, in requests.
-     * *requests becomes what the share was too small for: to be counted before anything else is read. False: the share
-     * is used up. on_data returns then, and what it has left comes in the next iteration. */
+    /* Counts requests against the share of the loop's iteration that the connection below has. *requests becomes those
+     * that the share was too small for, to be counted before anything else is read. False: the share is used up.
+     * on_data returns then, and what it has left comes in the next iteration. */
     bool (*spend)(uvhttp__channel_t *channel, uint32_t *requests);
     /* No on_data until resume. */
     void (*pause)(uvhttp__channel_t *channel);

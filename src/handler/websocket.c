@@ -315,7 +315,7 @@ static size_t step_size(const uvhttp_ws_t *ws, size_t size) {
     return in_steps && size > COMPRESSED_STEP ? COMPRESSED_STEP : size;
 }
 
-/* Counts what was read, in whole requests. False: the share is used up, the rest of the bytes is left to the next
+/* Counts whole requests of the cost so far. False: the share is used up, the rest of the bytes is left to the next
  * iteration, and so is what a large message has cost beyond the share. */
 static bool count_cost(uvhttp_ws_t *ws) {
     if (ws->cost < FRAME_SHARE) return true;

@@ -83,7 +83,7 @@ struct uvhttp_ws {
     uint8_t control_size;         /* bytes in `control` */
     uvhttp__ws_deflate_t deflate; /* server_bits 0: not agreed on */
     uint32_t topic_count;
-    uint32_t cost;                   /* of what was read: eighths of a request that are not counted yet */
+    uint32_t cost;                   /* eighths of a request that were read and are not counted yet */
     char *control;                   /* an incomplete control frame */
     uvhttp__ws_out_t *out;           /* a message that is being streamed */
     uvhttp__ws_inflater_t *inflater; /* while a compressed message is in hand; with context takeover for good */

@@ -93,7 +93,7 @@ const uvhttp__protocol_t uvhttp__http1_protocol = {.respond = uvhttp__http1_resp
 
 /* --- reading --- */
 
-/* The same, or it has to wait for its client to read. */
+/* Whether this connection has had its share, or has to wait for its client to read. */
 static inline bool must_wait(uvhttp__session_t *session, const uvhttp_server_config_t *config) {
     uvhttp__stream_t *stream = &session->conn.stream;
     if (session->blocked) return true;

@@ -274,6 +274,20 @@ class Server:
         finally:
             self.process.send_signal(signal.SIGCONT)
 
+    def count_before(self, connection, name, send):
+        """How far a counter has come, because of what another client sends, when the server looks at a request that `connection` has sent
+        behind it. The server stands still until both have sent, so that what it does first is its own choice."""
+
+        def count():
+            return json.loads(connection.response().body)[name]
+
+        connection.send(wire.request(target="/counters"))
+        before = count()
+        with self.standing_still():
+            send()
+            connection.send(wire.request(target="/counters"))
+        return count() - before
+
     def state(self):
         """As /proc tells it: R, S, T..."""
         return pathlib.Path(f"/proc/{self.pid()}/stat").read_text().rpartition(")")[2].split()[0]

@@ -1,5 +1,4 @@
 """One greedy client must not make the others wait."""
-import json
 import statistics
 import subprocess
 import sys
@@ -69,18 +68,9 @@ def expect_share(server, asked, count, most):
     more have been seen. The server stands still until both have sent, so that what it does first is its own choice; it says
     itself how many requests it has seen."""
     with server.connect() as greedy, server.connect() as connection:
-
-        def requests():
-            return json.loads(connection.response().body)["requests"]
-
         greedy.get("/n/1")
         for _ in range(8):
-            connection.send(request(target="/counters"))
-            before = requests()
-            with server.standing_still():
-                greedy.send(asked * count)
-                connection.send(request(target="/counters"))
-            assert requests() - before <= 1 + most
+            assert server.count_before(connection, "requests", lambda: greedy.send(asked * count)) <= 1 + most
             for _ in range(count):
                 assert greedy.response().body == b"1"
 

@@ -1,14 +1,11 @@
 """One client of a WebSocket must not make the others wait: its connection has a share of each loop iteration, in which eight frames
 count as a request, and so do 256 inflated bytes."""
-import json
-
 import pytest
 
 import harness
 from test_websocket import BINARY, PING, PONG, Raw, frame
 from test_websocket import pytestmark as needs_websocket
 from test_websocket_deflate import deflate
-from wire import request
 
 pytestmark = [needs_websocket, pytest.mark.serial]  # the server stands still meanwhile
 DEFLATE = [("Sec-WebSocket-Extensions", "permessage-deflate")]
@@ -28,18 +25,9 @@ def expect_share(server, target, fields, message, count, most):
     """`count` messages are the received bytes of one connection; when another one, which has sent behind them, has its response, at
     most `most` more have been seen."""
     with Raw(server, target, fields) as greedy, server.connect() as connection:
-
-        def seen():
-            return json.loads(connection.response().body)["ws_messages_received"]
-
-        for _ in range(4):
-            connection.send(request(target="/counters"))
-            before = seen()
-            with server.standing_still():
-                greedy.send(message * count)
-                connection.send(request(target="/counters"))
-            assert seen() - before <= most
-            server.wait_counter("ws_messages_received", before + count)
+        for sent in range(count, 5 * count, count):
+            assert server.count_before(connection, "ws_messages_received", lambda: greedy.send(message * count)) <= most
+            server.wait_counter("ws_messages_received", sent)
         assert server.counter("budget_exhausted") >= count / most
 
 

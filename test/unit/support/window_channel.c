@@ -108,15 +108,15 @@ static void window_check_output(uvhttp__channel_t *channel) {
 }
 
 static bool window_has_share(const window_channel_t *it) {
-    return it->share == 0 || it->spent < it->share;
+    return it->spent < it->share;
 }
 
 static bool window_spend(uvhttp__channel_t *channel, uint32_t *requests) {
     window_channel_t *it = window_of(channel);
-    uint32_t left = it->share > 0 ? it->share - it->spent : UINT32_MAX, counted = *requests < left ? *requests : left;
-    if (it->share > 0) it->spent += counted;
+    uint32_t left = it->share - it->spent, counted = *requests < left ? *requests : left;
+    it->spent += counted;
     *requests -= counted;
-    return counted < left;
+    return window_has_share(it);
 }
 
 static void window_pause(uvhttp__channel_t *channel) {
@@ -170,7 +170,8 @@ static const uvhttp__channel_ops_t window_ops = {.send = window_send,
 
 void window_init(window_channel_t *it, uvhttp__loop_t *loop, const uvhttp__channel_events_t *events, void *user) {
     *it = (window_channel_t){.channel = {.ops = &window_ops, .events = events, .user = user, .loop = loop},
-                             .deadline_ms = UINT64_MAX};
+                             .deadline_ms = UINT64_MAX,
+                             .share = UINT32_MAX};
     it->last = &it->first;
     events->on_open(&it->channel);
 }

@@ -19,7 +19,7 @@ typedef struct window_channel {
     size_t kept_size;
     uint64_t deadline_ms;
     int close_status;
-    uint32_t share, spent; /* requests of an iteration; share 0: as many as come */
+    uint32_t share, spent; /* requests of an iteration */
     unsigned checks;       /* calls of check_output */
     unsigned scarce_at;    /* the n-th send from now on finds no memory; 0: none does */
     bool paused;
