@@ -13,9 +13,18 @@
 /* Flights of handshakes that a loop sends in an iteration: the first holds a signature, which may take a millisecond,
  * and others' requests wait meanwhile. */
 #define FLIGHTS_MAX 4
+/* Records of a connection that are decoded in an iteration. Each has its price, however few bytes are in it: a receive
+ * buffer holds thousands that have one. */
+#define RECORDS_MAX 256
 /* How long an alert and the FIN behind it may take. */
 #define FAIL_WRITE_MS 2000
 #define RECORD_HEAD_SIZE 5
+
+/* Where in the peer's records a byte is. */
+typedef struct position {
+    uint16_t left; /* bytes that the current record still has, once its head is complete */
+    uint8_t head;  /* bytes of its head that have arrived; 0: the last record is complete */
+} position_t;
 
 typedef struct tls_conn {
     uvhttp__filter_t filter; /* first: found by the stream's pointer to it */
@@ -27,16 +36,17 @@ typedef struct tls_conn {
     uint32_t held_size, held_offset; /* bytes; in `held`, in front of them those that were consumed */
     uint32_t received;               /* bytes, until the handshake is done */
     uint32_t unasked_size;           /* bytes */
-    uint16_t record_left;            /* bytes that the peer's current record still has, once its head is complete */
-    int16_t behind_held;             /* why decoding has ended behind `held`: an end or an error; 0: for neither */
-    uint8_t record_head;             /* bytes of its head that have arrived; 0: the last record is complete */
-    bool open;                       /* the handshake is done */
-    bool dead;                       /* it has failed: nothing can be encoded or decoded any more */
-    bool ended;                      /* the peer's close_notify or FIN was reported upwards */
-    bool said_end;                   /* close_notify is written: what the session has to say after it is discarded */
-    bool direct;                     /* what is written goes straight to the descriptor */
-    bool noted;                      /* uvhttp__tls_notes has begun */
-    bool kernel;                     /* the kernel encrypts: what the session writes is discarded */
+    uint32_t records_left;           /* how many more are decoded in the iteration of that number */
+    uint32_t records_iteration;
+    position_t position; /* behind what the session has consumed */
+    int16_t behind_held; /* why decoding has ended behind `held`: an end or an error; 0: for neither */
+    bool open;           /* the handshake is done */
+    bool dead;           /* it has failed: nothing can be encoded or decoded any more */
+    bool ended;          /* the peer's close_notify or FIN was reported upwards */
+    bool said_end;       /* close_notify is written: what the session has to say after it is discarded */
+    bool direct;         /* what is written goes straight to the descriptor */
+    bool noted;          /* uvhttp__tls_notes has begun */
+    bool kernel;         /* the kernel encrypts: what the session writes is discarded */
 } tls_conn_t;
 
 static const unsigned char close_notify[] = {1, 0};
@@ -311,21 +321,34 @@ static void receive(tls_conn_t *tls, uvhttp__conn_t *conn) {
         notify_end(tls, stream, UVHTTP_OK);
 }
 
-/* The session consumes the available part of a record and shows nothing of it before it is complete. */
-static void follow_records(tls_conn_t *tls, const char *data, size_t size) {
-    while (size > 0) {
+/* The session consumes the available part of a record and shows nothing of it before it is complete. Returns how many
+ * bytes there are up to the end of the last one that may be completed. */
+static size_t follow_records(position_t *position, const char *data, size_t size, uint32_t *records) {
+    size_t at = 0;
+    while (at<size && * records> 0) {
         size_t step = 1;
-        if (tls->record_head < RECORD_HEAD_SIZE) { /* type, version, version, then the size in two bytes */
-            tls->record_head++;
-            tls->record_left = (uint16_t)(tls->record_left << 8 | (uint8_t)*data);
+        if (position->head < RECORD_HEAD_SIZE) { /* type, version, version, then the size in two bytes */
+            position->head++;
+            position->left = (uint16_t)(position->left << 8 | (uint8_t)data[at]);
         } else {
-            step = size < tls->record_left ? size : tls->record_left;
-            tls->record_left = (uint16_t)(tls->record_left - step);
+            step = size - at < position->left ? size - at : position->left;
+            position->left = (uint16_t)(position->left - step);
         }
-        if (tls->record_head == RECORD_HEAD_SIZE && tls->record_left == 0) tls->record_head = 0;
-        data += step;
-        size -= step;
+        at += step;
+        if (position->head == RECORD_HEAD_SIZE && position->left == 0) {
+            position->head = 0;
+            (*records)--;
+        }
     }
+    return at;
+}
+
+/* How many of the bytes may be decoded in this iteration. */
+static size_t share_of(tls_conn_t *tls, const char *data, size_t size) {
+    uint32_t iteration = tls->io.stream->loop->iteration_number;
+    if (tls->records_iteration != iteration) tls->records_left = RECORDS_MAX;
+    tls->records_iteration = iteration;
+    return follow_records(&tls->position, data, size, &tls->records_left);
 }
 
 static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
@@ -337,18 +360,26 @@ static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
         uvhttp__stream_resume(stream); /* in the next iteration */
         return 0;
     }
+    position_t before = tls->position;
+    size_t share = share_of(tls, data, size);
     tls->io.in = data;
-    tls->io.in_size = size;
+    tls->io.in_size = share;
     bool was_open = tls->open;
     if (!was_open) handshake(tls, conn);
     if (tls->open && !tls->dead && deliver_held(tls, stream)) receive(tls, conn);
     if (tls->open && !was_open && conn->loop->draining) uvhttp__conn_drain(conn);
     end_for_new_keys(tls, conn);
-    size_t left = tls->io.in_size;
-    follow_records(tls, data, size - left);
+    size_t used = share - tls->io.in_size;
     tls->io.in = NULL;
     tls->io.in_size = 0;
-    return size - left;
+    if (used < share) { /* the upper layer waits, or nothing is read any more */
+        tls->position = before;
+        (void)follow_records(&tls->position, data, used, &(uint32_t){UINT32_MAX});
+    } else if (share < size && !tls->held) {
+        uvhttp__counters_add(counters_of(conn), budget_exhausted, 1);
+        uvhttp__stream_resume(stream); /* in the next iteration */
+    }
+    return used;
 }
 
 /* --- sending --- */
@@ -379,7 +410,7 @@ static void closing(uvhttp__stream_t *stream) {
 
 static bool unread(const uvhttp__stream_t *stream) {
     const tls_conn_t *tls = tls_of(stream);
-    return tls->held_size > 0 || (tls->open ? tls->record_head > 0 : tls->received > 0);
+    return tls->held_size > 0 || (tls->open ? tls->position.head > 0 : tls->received > 0);
 }
 
 static void on_kept(uvhttp__stream_t *stream) {

@@ -35,7 +35,7 @@ ATTACKS = [
     Attack("handshakes in records of one byte", "", TINY, [], (), leaves="reset", heard=True, each_kib=SESSION_KIB),
     Attack("handshake flood", "", HELLO, [], ("resets_reading",), leaves="reset", heard=True, each_kib=SESSION_KIB),
     Attack("connections for one request each", "", WHOLE, [], ("tls_handshakes",), leaves="close", heard=True, secure=True, each_kib=SESSION_KIB),
-    Attack("requests in records of one byte", "", b"", flood(WHOLE, size=2048), ("tls_handshakes",), secure=True, records=1, each_kib=192 + SESSION_KIB),
+    Attack("requests in records of one byte", "", b"", flood(WHOLE, size=2048), ("budget_exhausted",), secure=True, records=1, each_kib=192 + SESSION_KIB),
     Attack("requests as fast as they go", "iteration_requests_max", b"", flood(WHOLE, size=16384), ("tls_handshakes",), secure=True, each_kib=192 + SESSION_KIB),
     Attack("slow heads", "connection_timeout", GET, [b"X-A: b\r\n"] * 100, ("timeouts_header",), secure=True, pause=0.2, width=10, each_kib=SESSION_KIB),
     Attack("large responses that nobody reads", "write_timeout", LARGE, [], ("timeouts_write|slow_write",), hold=True, reads=False, width=5,

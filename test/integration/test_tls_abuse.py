@@ -451,6 +451,32 @@ def test_an_idle_connection_is_evicted_for_a_new_client(https, pki):
         assert connection.response().status == 200
 
 
+# --- fairness ---
+
+
+@pytest.mark.serial  # the server stands still meanwhile
+@pytest.mark.parametrize("version", VERSIONS)
+def test_records_have_a_share_of_an_iteration(https, pki, version):
+    """Requests in records of one byte: 256 records are decoded in an iteration, which is less than eight requests, and not the receive
+    buffer that holds more than sixty of them."""
+    server, data, count = https(), request(target="/n/1"), 200
+    assert len(data) > 256 / 8
+    with ByHand(server.tls, pki.context(version=version)) as greedy, server.connect() as connection:
+        greedy.handshake()
+
+        def send():
+            for byte in data * count:
+                greedy.tls.write(bytes([byte]))
+            greedy.flush()
+
+        for _ in range(3):
+            exhausted = server.counter("budget_exhausted")
+            assert server.count_before(connection, "requests", send) <= 1 + 2 * 8
+            for _ in range(count):
+                greedy.read_until(b"\r\n\r\n1")
+            assert server.counter("budget_exhausted") - exhausted >= len(data) * count // 256
+
+
 # --- eviction ---
 
 
@@ -480,3 +506,23 @@ def test_a_client_that_has_sent_part_of_a_record_is_not_evicted(https, pki, vers
             new.send(b"GET / HTTP/1.1\r\n")  # not idle
             sender.raw.send(record[11000:])
             assert sender.read_until(body)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("size", [1, 16000])
+def test_a_client_whose_records_had_to_wait_is_evicted_later(https, pki, version, size):
+    """More requests than an iteration serves, more records than it decodes: they are given to the session in parts, and it is known all the
+    time where one ends."""
+    server = https(settings={"max_connections": 2, "io_threads": 1})
+    data, count = request(target="/n/1"), 4000 if size > 1 else 200
+    with ByHand(server.tls, pki.context(version=version)) as greedy, server.connect() as busy:
+        greedy.handshake()
+        for at in range(0, len(data) * count, size):
+            greedy.tls.write((data * count)[at : at + size])
+        greedy.flush()
+        for _ in range(count):
+            greedy.read_until(b"\r\n\r\n1")
+        busy.send(b"GET / HTTP/1.1\r\n")
+        with server.connect() as new:
+            assert new.get("/").body == b"Hello, World!"
+        greedy.raw.rest()  # to its end

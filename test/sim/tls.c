@@ -327,11 +327,12 @@ bool sim_tls_is_open(const sim_tls_t *tls) {
     return tls->open;
 }
 
+/* In records as large as they may be, of any size, or so small that a loop iteration does not decode all of them. */
 void sim_tls_write(sim_tls_t *tls, const char *data, size_t size) {
-    bool whole = sim_one_in(tls->random, 2);
+    uint32_t way = sim_below(tls->random, 8), most = way == 0 && size <= 8192 ? 3 : 16000;
     for (size_t done = 0; done < size;) {
-        uint32_t left = size - done < 16000 ? (uint32_t)(size - done) : 16000;
-        uint32_t part = whole ? left : 1 + sim_below(tls->random, left);
+        uint32_t left = size - done < most ? (uint32_t)(size - done) : most;
+        uint32_t part = way > 3 ? left : 1 + sim_below(tls->random, left);
         if (!tls->ssl)
             put_record(tls, DATA, data + done, part);
         else if (SSL_write(tls->ssl, data + done, (int)part) != (int)part)

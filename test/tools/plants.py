@@ -392,6 +392,10 @@ PLANTS = [
     Plant("deflate: a frame that begins no message may have RSV1", "src/websocket/frame.c",
           "    if (byte & parser->allowed && opcode != UVHTTP__WS_TEXT && opcode != UVHTTP__WS_BINARY) return UVHTTP_E_WS_RESERVED;\n",
           ""),
+    # --- records of TLS that wait for a share ---
+    Plant("TLS: no iteration follows for records that wait for a share", "src/tls/filter.c",
+          "        uvhttp__counters_add(counters_of(conn), budget_exhausted, 1);\n        uvhttp__stream_resume(stream);",
+          "        uvhttp__counters_add(counters_of(conn), budget_exhausted, 1);"),
     # --- queues of the ring that are full, files in parts and in small caches ---
     Plant("io_uring: entries that were kept aside are submitted in another order", "src/io/io_uring_submit.c",
           "        *sqe = uring->spill[moved];", "        *sqe = uring->spill[uring->spill_count - 1 - moved];"),
