@@ -332,7 +332,7 @@ static inline void uvhttp__http2_return_due_credit(uvhttp__http2_t *http2) {
 /* The stream `id`, NULL if there is none. */
 uvhttp__http2_stream_t *uvhttp__http2_find(const uvhttp__http2_t *http2, uint32_t id);
 
-/* Calls visit(stream, arg) for each stream, in no order. It may release that stream, and no other. */
+/* Calls visit(stream, arg) for each stream, in no order. It may release any, and visit all again; it opens none. */
 void uvhttp__http2_each_stream(uvhttp__http2_t *http2, void (*visit)(uvhttp__http2_stream_t *stream, void *arg),
                                void *arg);
 

@@ -102,12 +102,16 @@ bool uvhttp__http2_make_slot(uvhttp__http2_t *http2) {
     return true;
 }
 
+static void visit_slots(uvhttp__http2_stream_t *streams, unsigned count,
+                        void (*visit)(uvhttp__http2_stream_t *stream, void *arg), void *arg) {
+    for (unsigned i = 0; i < count; i++)
+        if (streams[i].flags & UVHTTP__HTTP2_IN_USE) visit(&streams[i], arg);
+}
+
+/* By slots, which stay where they are: a chain ends elsewhere when one of its streams does. */
 void uvhttp__http2_each_stream(uvhttp__http2_t *http2, void (*visit)(uvhttp__http2_stream_t *stream, void *arg),
                                void *arg) {
-    for (uint32_t i = 0; i <= http2->bucket_mask; i++) {
-        for (uvhttp__http2_stream_t *stream = http2->buckets[i], *next; stream; stream = next) {
-            next = stream->bucket;
-            visit(stream, arg);
-        }
-    }
+    visit_slots(http2->own_streams, UVHTTP__HTTP2_OWN_STREAMS, visit, arg);
+    for (uint32_t i = 0; i < http2->chunk_count; i++)
+        visit_slots(http2->chunks[i], UVHTTP__HTTP2_CHUNK_STREAMS, visit, arg);
 }

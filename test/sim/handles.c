@@ -76,6 +76,7 @@ static void on_run(uvhttp_response_t *res, void *user) {
 static void on_stop(uvhttp_response_t *res, void *user) {
     handle_t *handle = user;
     check_not_released(handle, "on_stop");
+    if (sim_one_in(&handle->random, 4)) uvhttp_response_close(res); /* the other streams stop, in here */
     if (sim_one_in(&handle->random, 2)) respond_on_loop(handle, res);
 }
 

@@ -251,6 +251,49 @@ static void test_many_streams(void **state) {
     peer_deinit(&peer);
 }
 
+typedef struct visits {
+    peer_t *peer;
+    bool keeps; /* the stream that is visited */
+    unsigned count;
+} visits_t;
+
+static void visit(uvhttp__http2_stream_t *stream, void *arg) {
+    visits_t *visits = arg;
+    assert_true(stream->flags & UVHTTP__HTTP2_IN_USE);
+    visits->count++;
+    for (uint32_t id = 1; id <= 19; id += 2) {
+        uvhttp__http2_stream_t *open = uvhttp__http2_find(&visits->peer->http2, id);
+        if (open && !(visits->keeps && open == stream)) respond(visits->peer, open, 0);
+    }
+}
+
+/* Those with the ids 1, 9 and 17 are in one bucket. */
+static void test_a_visit_may_end_any_stream(void **state) {
+    (void)state;
+    static peer_t peer;
+    for (unsigned kept = 0; kept < 2; kept++) {
+        peer_init(&peer);
+        WIRE(wire);
+        for (uint32_t id = 1; id <= 19; id += 2) {
+            put_get(&wire, id);
+            feed_wire(&peer, &wire);
+            wire.size = 0;
+            if (id % 8 != 1) respond(&peer, uvhttp__http2_find(&peer.http2, id), 0);
+        }
+        assert_int_equal(peer.http2.stream_count, 3);
+        assert_int_equal(peer.http2.bucket_mask, 3);
+        visits_t visits = {&peer, kept, 0};
+        uvhttp__http2_each_stream(&peer.http2, visit, &visits);
+        assert_int_equal(visits.count, 1);
+        assert_int_equal(peer.http2.stream_count, kept);
+        visits.keeps = false;
+        uvhttp__http2_each_stream(&peer.http2, visit, &visits);
+        assert_int_equal(visits.count, 1 + kept);
+        assert_int_equal(peer.http2.stream_count, 0);
+        peer_deinit(&peer);
+    }
+}
+
 /* What is known of closed streams, against all that ever were. */
 static void test_history(void **state) {
     (void)state;
@@ -318,6 +361,7 @@ int main(void) {
         cmocka_unit_test(test_content_length_is_held_to),
         cmocka_unit_test(test_content_length_is_held_to_at_the_other_ends),
         cmocka_unit_test(test_many_streams),
+        cmocka_unit_test(test_a_visit_may_end_any_stream),
         cmocka_unit_test(test_history),
         cmocka_unit_test(test_a_late_end_says_nothing_of_a_later_stream),
     };

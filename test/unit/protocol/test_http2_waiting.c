@@ -28,6 +28,17 @@ static void large(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)uvhttp_response_send_static(res, 200, "text/plain", body, sizeof body);
 }
 
+static void say_goodbye(uvhttp_response_t *res, void *user) {
+    (void)user;
+    (void)uvhttp_response_close(res);
+    (void)uvhttp_response_text(res, 200, "bye");
+}
+
+static void wait_for_stop(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    wait_for_it(req, res, user);
+    (void)uvhttp_deferred_on_stop(work.kept[atomic_load(&work.begun) - 1], say_goodbye, NULL);
+}
+
 static void release_all(void) {
     for (unsigned i = 0; i < atomic_load(&work.begun); i++) uvhttp_deferred_release(work.kept[i]);
     atomic_store(&work.begun, 0);
@@ -40,6 +51,7 @@ static serving_t *serve_at(void **state, uint32_t min_send_rate) {
     serving->config.rate_grace = 1;
     serving_make(serving);
     assert_non_null(uvhttp_get(serving->server, "/wait", wait_for_it, NULL));
+    assert_non_null(uvhttp_get(serving->server, "/stop", wait_for_stop, NULL));
     assert_non_null(uvhttp_get(serving->server, "/text", text, NULL));
     assert_non_null(uvhttp_get(serving->server, "/large", large, NULL));
     serving_start(serving);
@@ -187,11 +199,32 @@ static void test_a_client_that_has_ended_opens_no_window(void **state) {
     serving_leave(serving, fd);
 }
 
+/* The response that ends with its connection ends the others, too, while the server is still about to tell each of
+ * them. The ids 1 and 9 are in one bucket. */
+static void test_streams_that_a_stop_ends_may_end_the_connection(void **state) {
+    serving_t *serving = serve(state);
+    int fd = client_connect(serving->port);
+    out.size = 0;
+    h2_put_preface(&out);
+    for (uint32_t id = 1; id <= 9; id += 2) h2_put_request(&out, id, false, id == 7 ? "/text" : "/stop", true);
+    round_trip(fd);
+    round_trip(fd); /* on_stop is set by a message */
+    uvhttp_server_stop(serving->server);
+    for (unsigned ended = 0; ended < 4;) {
+        assert_true(h2_read(fd, &frame));
+        ended += frame.type == H2_DATA && frame.size == 3 && (frame.flags & H2_END_STREAM);
+    }
+    while (h2_read(fd, &frame)) assert_int_equal(frame.type, H2_GOAWAY);
+    release_all();
+    serving_leave(serving, fd);
+}
+
 int main(void) {
     test_allocator_install();
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
     return RUN_ON_EACH(
         test_a_deferred_stream_takes_less_than_a_kilobyte, test_a_stream_without_a_window_takes_less_than_a_kilobyte,
         test_deferred_requests_show_their_client_when_it_has_gone,
-        test_a_window_may_stay_closed_while_what_was_sent_is_on_its_way, test_a_client_that_has_ended_opens_no_window);
+        test_a_window_may_stay_closed_while_what_was_sent_is_on_its_way, test_a_client_that_has_ended_opens_no_window,
+        test_streams_that_a_stop_ends_may_end_the_connection);
 }
