@@ -93,8 +93,9 @@ UVHTTP_EXPORT UVHTTP_ANY_THREAD const char *uvhttp_tcp_server_engine(const uvhtt
  * UVHTTP_E_CLOSED, UVHTTP_E_NOMEM, UVHTTP_E_AGAIN (queued, but the queue is above write_high_watermark: stop until
  * on_drain) or UVHTTP_E_LIMIT (not queued because of write_queue_max). */
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_tcp_send(uvhttp_tcp_t *tcp, const void *data, size_t size, size_t *queued);
-/** Queues bytes without copying them. They must stay unchanged until release(arg), which is called exactly once, also
- * on failure. Otherwise as uvhttp_tcp_send. */
+/** Queues bytes without copying them. They must stay unchanged until release(arg), which is called exactly once, on the
+ * loop's thread: inside this call if it fails, otherwise before on_close. It may use the connection, for example to
+ * queue more. Otherwise as uvhttp_tcp_send. */
 UVHTTP_EXPORT UVHTTP_LOOP_THREAD int uvhttp_tcp_send_ref(uvhttp_tcp_t *tcp, const void *data, size_t size,
                                                          void (*release)(void *arg), void *arg);
 /** Pauses or resumes on_data. While paused, the socket is not read beyond a bound. */

@@ -63,7 +63,7 @@ void uvhttp__iteration_settle(uvhttp__loop_t *loop);
 void uvhttp__iteration_end(uvhttp__loop_t *loop);
 static inline bool uvhttp__iteration_pending(const uvhttp__loop_t *loop) {
     return loop->settle_due || !uvhttp__list_empty(&loop->ready) || !uvhttp__list_empty(&loop->dirty) ||
-           !uvhttp__list_empty(&loop->closed) || !uvhttp__list_empty(&loop->closed_listeners) ||
+           !uvhttp__list_empty(&loop->closed) || !uvhttp__list_empty(&loop->closed_listeners) || loop->released ||
            !uvhttp__mpsc_empty(&loop->posts);
 }
 
@@ -149,7 +149,11 @@ static inline bool uvhttp__file_follows(const uvhttp__stream_t *stream, const uv
     return next && next->kind == UVHTTP__SEGMENT_FILE && next->size <= UVHTTP__FILE_FOLLOWS_MAX && !stream->filter;
 }
 
+/* The segment has left its queue. Its release is called when nothing is under way with any stream, for it may send on
+ * one, close or reset it: before the iteration's callbacks of closed streams, and behind its flush. */
 void uvhttp__segment_release(uvhttp__loop_t *loop, uvhttp__segment_t *segment);
+/* Calls what is due, and what becomes due meanwhile. */
+void uvhttp__released_call(uvhttp__loop_t *loop);
 /* `size` bytes less than all of it are gone from its front. */
 void uvhttp__segment_cut(uvhttp__segment_t *segment, size_t size);
 void uvhttp__out_append(uvhttp__stream_t *stream, uvhttp__segment_t *segment);

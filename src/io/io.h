@@ -450,6 +450,7 @@ struct uvhttp__loop {
     uvhttp__list_t closed; /* streams whose on_closed is due, linked by `dirty` */
     uvhttp__list_t closed_listeners;
     uvhttp__slab_t segments;
+    uvhttp__segment_t *released, *released_last; /* whose release is due, in the order in which they were sent */
     uvhttp__mpsc_t posts;
     struct uv_loop_s *uv; /* the application may use it on this thread */
     void (*on_iteration_end)(uvhttp__loop_t *loop, void *arg);

@@ -291,10 +291,12 @@ static void notify_ended(uvhttp__loop_t *loop) {
         notify_fin(UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, ready));
 }
 
+/* Nothing is released behind on_closed. */
 static void notify_closed(uvhttp__loop_t *loop) {
     bool any = false;
     for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&loop->closed)); any = true) {
         uvhttp__stream_t *stream = UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, dirty);
+        uvhttp__released_call(loop);
         loop->stream_count--;
         stream->ops->on_closed(stream);
     }
@@ -336,6 +338,7 @@ static void flush(uvhttp__loop_t *loop) {
         else if (uvhttp__out_keep(stream) != UVHTTP_OK)
             uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
     }
+    if (__builtin_expect(loop->released != NULL, 0)) uvhttp__released_call(loop);
     if (__builtin_expect(!uvhttp__list_empty(&loop->dirty), 0)) keep_late_output(loop);
 }
 
@@ -353,6 +356,7 @@ UVHTTP__HOT void uvhttp__iteration_settle(uvhttp__loop_t *loop) {
 
 UVHTTP__HOT void uvhttp__iteration_end(uvhttp__loop_t *loop) {
     if (!uvhttp__list_empty(&loop->ended)) notify_ended(loop);
+    if (__builtin_expect(loop->released != NULL, 0)) uvhttp__released_call(loop);
     /* A plain send that the kernel has yet to consume points at its stream. */
     if (__builtin_expect(!loop->held || loop->failure, 1)) notify_closed(loop);
     if (!uvhttp__mpsc_empty(&loop->posts)) uvhttp__posts_run(loop);
@@ -397,6 +401,7 @@ int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, cons
 }
 
 void uvhttp__loop_deinit(uvhttp__loop_t *loop) {
+    assert(!loop->released);
     uvhttp__slab_deinit(&loop->segments);
     uvhttp__free(loop->waited);
     uvhttp__free(loop->filter_memory);

@@ -11,8 +11,26 @@
 
 void uvhttp__segment_release(uvhttp__loop_t *loop, uvhttp__segment_t *segment) {
     if (segment->iteration) return; /* it goes with its iteration */
-    if (segment->release) segment->release(segment->arg);
-    uvhttp__slab_free(&loop->segments, segment);
+    if (!segment->release) {
+        uvhttp__slab_free(&loop->segments, segment);
+        return;
+    }
+    segment->next = NULL;
+    if (loop->released)
+        loop->released_last->next = segment;
+    else
+        loop->released = segment;
+    loop->released_last = segment;
+}
+
+NOINLINE void uvhttp__released_call(uvhttp__loop_t *loop) {
+    for (uvhttp__segment_t *segment; (segment = loop->released);) {
+        uvhttp__release_cb release = segment->release;
+        void *arg = segment->arg;
+        loop->released = segment->next;
+        uvhttp__slab_free(&loop->segments, segment);
+        release(arg);
+    }
 }
 
 void uvhttp__segment_cut(uvhttp__segment_t *segment, size_t size) {

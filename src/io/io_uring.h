@@ -167,7 +167,7 @@ static inline void uvhttp__uring_iterate(uvhttp__uring_t *uring) {
 /* Whether work is pending that needs no ring. */
 static inline bool uvhttp__uring_pending_without_ring(const uvhttp__loop_t *loop) {
     return !uvhttp__list_empty(&loop->ready) || !uvhttp__list_empty(&loop->closed) ||
-           !uvhttp__list_empty(&loop->closed_listeners) || !uvhttp__mpsc_empty(&loop->posts);
+           !uvhttp__list_empty(&loop->closed_listeners) || loop->released || !uvhttp__mpsc_empty(&loop->posts);
 }
 
 #endif

@@ -87,9 +87,31 @@ static void note_over(pipe_t *pipe, bool reset) {
     pipe->due_ns = 0;
 }
 
+typedef struct body {
+    pipe_t *pipe; /* NULL: who sends is in the call that has failed */
+    char frame[];
+} body_t;
+
+static int send_frame(pipe_t *pipe, uint32_t size, bool reference);
+static void close_now(pipe_t *pipe);
+static void reset_now(pipe_t *pipe);
+
+/* Whoever gave it may use the connection in here. */
 static void release_body(void *arg) {
-    free(arg);
+    body_t *body = arg;
+    pipe_t *pipe = body->pipe;
+    free(body);
     bodies--;
+    if (!pipe) return;
+    if (pipe->is.closed) sim_fail("%x: a body is released behind on_close", pipe->is.tag);
+    if (pipe->is.over || pipe->is.mode != SIM_WILD) return;
+    switch (sim_below(&pipe->random, 12)) {
+        case 0: reset_now(pipe); break;
+        case 1: close_now(pipe); break;
+        case 2:
+        case 3: (void)send_frame(pipe, 1 + sim_log_uniform(&pipe->random, 1000), sim_one_in(&pipe->random, 2)); break;
+        default: break;
+    }
 }
 
 static char *make_frame(uint32_t tag, uint32_t sender, uint64_t at, uint32_t size) {
@@ -124,16 +146,21 @@ static int send_frame(pipe_t *pipe, uint32_t size, bool reference) {
     int status = uvhttp_tcp_send(pipe->tcp, frame, 0, &before);
     if (status == UVHTTP_E_AGAIN) pipe->pressed = true;
     if (reference) {
+        body_t *body = malloc(sizeof *body + SIM_FRAME_HEAD + size);
+        if (!body) abort();
+        body->pipe = NULL;
+        memcpy(body->frame, frame, SIM_FRAME_HEAD + size);
         bodies++;
-        status = uvhttp_tcp_send_ref(pipe->tcp, frame, SIM_FRAME_HEAD + size, release_body, frame);
+        status = uvhttp_tcp_send_ref(pipe->tcp, body->frame, SIM_FRAME_HEAD + size, release_body, body);
+        if (status == UVHTTP_OK || status == UVHTTP_E_AGAIN) body->pipe = pipe;
         int again = uvhttp_tcp_send(pipe->tcp, "", 0, &queued);
         if (again != status && status != UVHTTP_E_LIMIT && !sim_failing)
             sim_fail("%x: a send of nothing has the status %s behind %s", pipe->is.tag, uvhttp_error_name(again),
                      uvhttp_error_name(status));
     } else {
         status = uvhttp_tcp_send(pipe->tcp, frame, SIM_FRAME_HEAD + size, &queued);
-        free(frame);
     }
+    free(frame);
     check_status(pipe, status, SIM_FRAME_HEAD + size, before, queued);
     if (status != UVHTTP_OK && status != UVHTTP_E_AGAIN) return status;
     if (status == UVHTTP_E_AGAIN) pipe->pressed = true;

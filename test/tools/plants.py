@@ -396,6 +396,10 @@ PLANTS = [
     Plant("TLS: no iteration follows for records that wait for a share", "src/tls/filter.c",
           "        uvhttp__counters_add(counters_of(conn), budget_exhausted, 1);\n        uvhttp__stream_resume(stream);",
           "        uvhttp__counters_add(counters_of(conn), budget_exhausted, 1);"),
+    # --- functions of the application that use their connection ---
+    Plant("bytes that were sent are released while the queue is worked on", "src/io/io_out.c",
+          "    segment->next = NULL;\n    if (loop->released)\n",
+          "    segment->release(segment->arg);\n    uvhttp__slab_free(&loop->segments, segment);\n    if (segment) return;\n    if (loop->released)\n"),
     # --- queues of the ring that are full, files in parts and in small caches ---
     Plant("io_uring: entries that were kept aside are submitted in another order", "src/io/io_uring_submit.c",
           "        *sqe = uring->spill[moved];", "        *sqe = uring->spill[uring->spill_count - 1 - moved];"),

@@ -133,6 +133,48 @@ static void test_a_message_allocates_nothing_of_ours(void **state) {
     close_and_stop(fixture, &client);
 }
 
+enum { QUEUED_SIZE = 1 << 20 };
+
+static char queued[QUEUED_SIZE];
+
+static void send_last(void *arg) {
+    fixture_t *fixture = arg;
+    fixture_saw(fixture, SEEN_RELEASE, 1);
+    (void)uvhttp_tcp_send(fixture->tcp, "last", 4, NULL);
+}
+
+static void send_queued(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
+    fixture_t *fixture = user;
+    (void)data, (void)size;
+    fixture->tcp = tcp;
+    (void)uvhttp_tcp_send_ref(tcp, "first", 5, send_last, fixture);
+    (void)uvhttp_tcp_send_ref(tcp, queued, sizeof queued, count_release, fixture);
+}
+
+/* The first piece is encrypted together with a part of the second one. */
+static void test_what_release_sends_comes_behind_what_is_queued(void **state) {
+    fixture_t *fixture = *state;
+    fixture->handlers.on_data = send_queued;
+    fixture->config.write_high_watermark = 2 * QUEUED_SIZE;
+    memset(queued, 'q', sizeof queued);
+    start_tls(fixture);
+    client_t client;
+    static char got[5 + QUEUED_SIZE + 4];
+    assert_true(client_open(&client, fixture->port));
+    assert_int_equal(SSL_write(client.ssl, "go", 2), 2);
+    for (size_t size = 0; size < sizeof got;) {
+        int part = SSL_read(client.ssl, got + size, (int)(sizeof got - size));
+        if (again(&client, part)) continue;
+        assert_true(part > 0);
+        size += (size_t)part;
+    }
+    assert_memory_equal(got, "first", 5);
+    assert_memory_equal(got + 5, queued, sizeof queued);
+    assert_memory_equal(got + 5 + sizeof queued, "last", 4);
+    wait_seen(fixture, SEEN_RELEASE, 2);
+    close_and_stop(fixture, &client);
+}
+
 static void update_keys(client_t *client) {
     if (SSL_version(client->ssl) != TLS1_3_VERSION) return; /* mbedTLS */
     assert_int_equal(SSL_key_update(client->ssl, SSL_KEY_UPDATE_REQUESTED), 1);
@@ -213,6 +255,7 @@ int main(void) {
     signal(SIGPIPE, SIG_IGN); /* the client writes to what the server has closed */
     tls = uvhttp_tls_development(NULL);
     const struct CMUnitTest tests[] = {
+        ON_ENGINES(test_what_release_sends_comes_behind_what_is_queued),
         ON_ENGINES(test_echo_and_the_clients_end),
         ON_ENGINES(test_an_end_without_close_notify_is_reported_as_aborted),
         ON_ENGINES(test_a_connection_without_a_handshake_is_never_seen),
