@@ -192,8 +192,7 @@ static void on_cut_post(uvhttp__post_t *post) {
 
 /* --- stopping, from any thread --- */
 
-/* A message may be in a loop's queue only once: that is why each level is posted once, when it is reached or when the
- * loops are there. */
+/* Once for each level, when it is reached or when the loops are there: a message is in a queue only once. */
 static void post_stop(uvhttp__tcp_server_t *tcp_server) {
     for (uint32_t i = 0; i < tcp_server->loop_count; i++) {
         uvhttp__tcp_loop_t *loop = &tcp_server->loops[i];
@@ -201,21 +200,26 @@ static void post_stop(uvhttp__tcp_server_t *tcp_server) {
     }
 }
 
-static void raise_stop_level(uvhttp__tcp_server_t *tcp_server, int level) {
-    if (level <= tcp_server->stop_level) return;
+/* Returns the ms of a grace period that begins, for unlock. */
+static uint32_t raise_stop_level(uvhttp__tcp_server_t *tcp_server, int level) {
+    if (level <= tcp_server->stop_level) return 0;
     tcp_server->stop_level = level;
-    bool grace = level == 1 && grace_of(tcp_server) > 0;
-    enter(tcp_server, grace ? UVHTTP__STATE_GRACE : UVHTTP__STATE_DRAINING);
-    if (grace)
-        UVHTTP_LOG_INFO("%s: not ready any more; the drain starts in %u ms", tcp_server->options.name,
-                        grace_of(tcp_server));
+    uint32_t grace_ms = level == 1 ? grace_of(tcp_server) : 0;
+    enter(tcp_server, grace_ms > 0 ? UVHTTP__STATE_GRACE : UVHTTP__STATE_DRAINING);
     if (tcp_server->loops_ready) post_stop(tcp_server);
+    return grace_ms;
+}
+
+/* Nothing is logged under the lock: a log callback may stop the server. Behind it the server may be gone. */
+static void unlock(uvhttp__tcp_server_t *tcp_server, uint32_t grace_ms) {
+    const char *name = tcp_server->options.name;
+    pthread_mutex_unlock(&tcp_server->stop_lock);
+    if (grace_ms > 0) UVHTTP_LOG_INFO("%s: not ready any more; the drain starts in %u ms", name, grace_ms);
 }
 
 static void request_stop(uvhttp__tcp_server_t *tcp_server, int level) {
     pthread_mutex_lock(&tcp_server->stop_lock);
-    raise_stop_level(tcp_server, level);
-    pthread_mutex_unlock(&tcp_server->stop_lock);
+    unlock(tcp_server, raise_stop_level(tcp_server, level));
 }
 
 /* A stop that came before the loops were there reaches them now. */
@@ -250,8 +254,7 @@ void uvhttp__tcp_server_stop(uvhttp__tcp_server_t *tcp_server) {
 void uvhttp__tcp_server_pass_on(uvhttp__tcp_server_t *tcp_server) {
     pthread_mutex_lock(&tcp_server->stop_lock);
     if (tcp_server->stop_level == 0) tcp_server->passed_on = true;
-    raise_stop_level(tcp_server, 1);
-    pthread_mutex_unlock(&tcp_server->stop_lock);
+    unlock(tcp_server, raise_stop_level(tcp_server, 1));
 }
 
 /* The first signal drains, the second cuts off. A drain that the program or an upgrade has begun counts as no signal: a
@@ -266,10 +269,8 @@ static void on_signal(int signal_number, void *arg) {
         tcp_server->on_upgrade(tcp_server->on_upgrade_arg);
         return;
     }
-    pthread_mutex_lock(&tcp_server->stop_lock);
-    raise_stop_level(tcp_server, tcp_server->signalled ? 2 : 1);
+    request_stop(tcp_server, tcp_server->signalled ? 2 : 1);
     tcp_server->signalled = true;
-    pthread_mutex_unlock(&tcp_server->stop_lock);
 }
 
 /* --- the gate: threads exist before the server is ready, and their loops iterate after that --- */
@@ -286,7 +287,7 @@ static void enter_loop(uvhttp__tcp_loop_t *loop) {
     int status = uvhttp__loop_enter(loop->io);
     pthread_mutex_lock(&tcp_server->stop_lock);
     tcp_server->loops_entered++;
-    if (status != UVHTTP_OK) raise_stop_level(tcp_server, 2); /* the loop's first iteration says why */
+    if (status != UVHTTP_OK) (void)raise_stop_level(tcp_server, 2); /* the loop's first iteration says why */
     pthread_cond_broadcast(&tcp_server->gate);
     pthread_mutex_unlock(&tcp_server->stop_lock);
 }
@@ -314,7 +315,7 @@ static void on_loop_failed(uvhttp__loop_t *io, void *arg) {
         snprintf(tcp_server->error, sizeof tcp_server->error, "loop %u: %s: %s", loop->index,
                  uvhttp__loop_engine_name(io), strerrordesc_np(io->failure));
     tcp_server->failure = UVHTTP_E_IO;
-    raise_stop_level(tcp_server, 2);
+    (void)raise_stop_level(tcp_server, 2);
     pthread_mutex_unlock(&tcp_server->stop_lock);
 }
 

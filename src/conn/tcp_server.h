@@ -202,7 +202,7 @@ struct uvhttp__tcp_server {
     bool dry_run;              /* listen and run open nothing, and return what they would as far as that is known */
     const struct uvhttp__tcp_server *companion; /* has addresses, too; NULL: none */
     bool passed_on; /* another process has the listening sockets, too; before the loops are asked to drain */
-    bool signalled; /* under stop_lock: a signal has asked for a stop */
+    bool signalled; /* the first loop's: a signal has asked for a stop */
     uvhttp__late_signals_t late_signals;
     int failure;                /* under stop_lock: UVHTTP_E_IO once a loop's backend has failed, which error tells */
     bool gate_open;             /* under stop_lock: the loops iterate */

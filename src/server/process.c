@@ -109,18 +109,16 @@ static int set_up(uvhttp__process_t *process) {
 
 /* --- what the manager hears --- */
 
-static void notify_ready(const uvhttp__process_t *process) {
+static void notify_ready(uvhttp__process_t *process) {
     char addresses[512], text[640];
     uvhttp__tcp_server_addresses(process->server->tcp_server, addresses, sizeof addresses);
     snprintf(text, sizeof text, "READY=1\nSTATUS=listening on %s", addresses);
     int sent = uvhttp_service_notify(text);
-    if (sent < 0)
-        UVHTTP_LOG_WARN("http: the service manager cannot be reached (NOTIFY_SOCKET): %s",
-                        sent == UVHTTP_E_IO ? strerrordesc_np(errno) : uvhttp_error_message(sent));
+    if (sent < 0) process->unreachable = sent == UVHTTP_E_IO ? strerrordesc_np(errno) : uvhttp_error_message(sent);
 }
 
-/* Under stop_lock. After an upgrade the manager hears of the new process, which is the service from then on, and of
- * this one nothing more. */
+/* Under stop_lock: it logs nothing. After an upgrade the manager hears of the new process, which is the service
+ * from then on, and of this one nothing more. */
 static void on_state(void *arg, uvhttp__state_t state) {
     uvhttp__process_t *process = arg;
     bool grace = state == UVHTTP__STATE_GRACE;
@@ -133,6 +131,8 @@ static void on_state(void *arg, uvhttp__state_t state) {
 }
 
 void uvhttp__process_ready(uvhttp__process_t *process) {
+    if (process->unreachable)
+        UVHTTP_LOG_WARN("http: the service manager cannot be reached (NOTIFY_SOCKET): %s", process->unreachable);
     if (process->channel < 0) return;
     if (process->pid_file >= 0 && !uvhttp__pid_file_write(process->pid_file))
         UVHTTP_LOG_WARN("http: upgrade: the PID file cannot be written: %s", strerrordesc_np(errno));

@@ -26,10 +26,11 @@ typedef struct uvhttp__successor {
 typedef struct uvhttp__process {
     uvhttp_server_t *server;
     uvhttp__successor_t successor;
-    int channel;   /* to the process that this one replaces, until this one is ready; else -1 */
-    int pid_file;  /* locked; -1: none */
-    bool borrowed; /* pid_file is the old process's, too, until this one is ready */
-    sigset_t held; /* signals that this thread has blocked until the server is ready */
+    int channel;             /* to the process that this one replaces, until this one is ready; else -1 */
+    int pid_file;            /* locked; -1: none */
+    bool borrowed;           /* pid_file is the old process's, too, until this one is ready */
+    sigset_t held;           /* signals that this thread has blocked until the server is ready */
+    const char *unreachable; /* why the service manager is; NULL: it is not known to be */
 } uvhttp__process_t;
 
 /* --- process.c --- */

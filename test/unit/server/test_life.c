@@ -202,6 +202,25 @@ static void test_stop_from_another_thread_ends_run_and_may_be_repeated(void **st
     assert_int_equal(uvhttp_server_stop(serving->server), UVHTTP_OK);
 }
 
+static void stop_at_any_message(uvhttp_log_level_t level, const char *message, size_t size, void *user) {
+    (void)level, (void)message, (void)size;
+    assert_int_equal(uvhttp_server_stop(user), UVHTTP_OK);
+}
+
+/* Nothing is logged under a lock of the server. */
+static void test_the_log_callback_may_stop_the_server(void **state) {
+    serving_t *serving = *state;
+    uvhttp_log_level_t level = uvhttp_log_get_level();
+    serving->config.drain_grace_ms = 1;
+    start_home(serving);
+    assert_int_equal(uvhttp_log_set_level(UVHTTP_LOG_LEVEL_DEBUG), UVHTTP_OK);
+    assert_int_equal(uvhttp_log_set_callback(stop_at_any_message, serving->server), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_stop(serving->server), UVHTTP_OK);
+    serving_join(serving);
+    assert_int_equal(uvhttp_log_set_callback(NULL, NULL), UVHTTP_OK);
+    assert_int_equal(uvhttp_log_set_level(level), UVHTTP_OK);
+}
+
 static void test_stop_in_a_handler_responds_and_closes(void **state) {
     serving_t *serving = *state;
     serving_make(serving);
@@ -482,6 +501,7 @@ int main(void) {
         ON_EACH(test_listen_says_which_congestion_control_is_unknown),
         cmocka_unit_test(test_a_server_that_could_not_be_made_is_refused_by_run_and_not_before),
         ON_EACH(test_stop_from_another_thread_ends_run_and_may_be_repeated),
+        ON_EACH(test_the_log_callback_may_stop_the_server),
         ON_EACH(test_stop_in_a_handler_responds_and_closes),
         ON_EACH(test_an_idle_connection_is_not_cut_off_while_it_is_served),
         ON_EACH(test_stop_before_run_makes_run_return),
