@@ -240,16 +240,29 @@ static void do_due(uvhttp__http2_carrier_t *carrier) {
     }
 }
 
+static void drain_stream(uvhttp__http2_stream_t *stream, void *arg) {
+    uvhttp__http2_carrier_t *carrier = stream->user;
+    (void)arg;
+    if (stream->flags & UVHTTP__HTTP2_TUNNEL)
+        uvhttp__http2_tunnel_stop(stream->user);
+    else if (carrier && !carrier->responded)
+        uvhttp__exchange_drain(&carrier->exchange);
+}
+
 static bool is_over(const uvhttp__http2_connection_t *connection) {
     return connection->ended || (connection->conn->flags & (UVHTTP__CONN_CLOSED | UVHTTP__CONN_FINISHING));
 }
 
 static bool has_due(const uvhttp__http2_connection_t *connection) {
-    return !uvhttp__list_empty(&connection->due) || !uvhttp__list_empty(&connection->tunnels_due);
+    return !uvhttp__list_empty(&connection->due) || !uvhttp__list_empty(&connection->tunnels_due) ||
+           connection->drain_due;
 }
 
 static NOINLINE void do_all_due(uvhttp__http2_connection_t *connection) {
     uvhttp__list_t *node;
+    bool drains = connection->drain_due && !is_over(connection);
+    connection->drain_due = false;
+    if (drains) uvhttp__http2_each_stream(&connection->core, drain_stream, connection);
     while (!(connection->conn->flags & UVHTTP__CONN_CLOSED) && (node = uvhttp__list_pop_front(&connection->due)))
         do_due(UVHTTP__CONTAINER_OF(node, uvhttp__http2_carrier_t, link));
     uvhttp__http2_tunnels_do_due(connection);
@@ -519,16 +532,8 @@ void uvhttp__http2_on_timer(uvhttp__conn_t *conn) {
     settle(connection, true);
 }
 
-static void drain_stream(uvhttp__http2_stream_t *stream, void *arg) {
-    uvhttp__http2_carrier_t *carrier = stream->user;
-    (void)arg;
-    if (stream->flags & UVHTTP__HTTP2_TUNNEL)
-        uvhttp__http2_tunnel_stop(stream->user);
-    else if (carrier && !carrier->responded)
-        uvhttp__exchange_drain(&carrier->exchange);
-}
-
-/* Started streams continue, and requests sent before the client knew are served. */
+/* Started streams continue, and requests sent before the client knew are served. Their functions are not called in
+ * here: it may be the call of another one's handler that has asked for the end. */
 void uvhttp__http2_on_drain(uvhttp__conn_t *conn) {
     uvhttp__http2_connection_t *connection = uvhttp__http2_of(conn);
     if (!connection || is_over(connection)) return;
@@ -536,7 +541,7 @@ void uvhttp__http2_on_drain(uvhttp__conn_t *conn) {
         connection->stop_ms = now_ms(connection) > 0 ? now_ms(connection) : 1;
         uvhttp__http2_shutdown(&connection->core);
     }
-    uvhttp__http2_each_stream(&connection->core, drain_stream, connection);
+    connection->drain_due = true;
     uvhttp__http2_set_due(connection);
 }
 

@@ -107,6 +107,7 @@ struct uvhttp__http2_connection {
     uint32_t idle_count, frame_count;               /* ... when idle_ms and frame_ms were set */
     bool reading;                                   /* in on_data, which settles at its end */
     bool blocked;                                   /* reading waits for the output to drain */
+    bool drain_due;                                 /* streams are to hear that the connection, or the server, ends */
     bool tunnels_wait;                              /* for the share of the next iteration, */
     bool end_waits;                                 /* ... and on_end for them */
     bool settling;

@@ -5,7 +5,8 @@
 enum { STREAMS = 100, STREAM_MEMORY_MAX = 1023, WINDOW = 16 << 20 /* more than sockets hold */ };
 
 static struct {
-    atomic_uint begun;
+    atomic_uint begun, nested;
+    bool inside; /* the loop's: a handler is in a call of the library */
     uvhttp_deferred_t *kept[STREAMS];
 } work;
 
@@ -30,6 +31,7 @@ static void large(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 
 static void say_goodbye(uvhttp_response_t *res, void *user) {
     (void)user;
+    if (work.inside) atomic_fetch_add(&work.nested, 1);
     (void)uvhttp_response_close(res);
     (void)uvhttp_response_text(res, 200, "bye");
 }
@@ -37,6 +39,16 @@ static void say_goodbye(uvhttp_response_t *res, void *user) {
 static void wait_for_stop(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     wait_for_it(req, res, user);
     (void)uvhttp_deferred_on_stop(work.kept[atomic_load(&work.begun) - 1], say_goodbye, NULL);
+}
+
+static void begin_last(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_response_close(res);
+    work.inside = true;
+    (void)uvhttp_response_begin(res, 200, "text/plain", UVHTTP_SIZE_UNKNOWN);
+    (void)uvhttp_response_write(res, "end", 3);
+    (void)uvhttp_response_end(res);
+    work.inside = false;
 }
 
 static void release_all(void) {
@@ -52,6 +64,7 @@ static serving_t *serve_at(void **state, uint32_t min_send_rate) {
     serving_make(serving);
     assert_non_null(uvhttp_get(serving->server, "/wait", wait_for_it, NULL));
     assert_non_null(uvhttp_get(serving->server, "/stop", wait_for_stop, NULL));
+    assert_non_null(uvhttp_get(serving->server, "/last", begin_last, NULL));
     assert_non_null(uvhttp_get(serving->server, "/text", text, NULL));
     assert_non_null(uvhttp_get(serving->server, "/large", large, NULL));
     serving_start(serving);
@@ -219,6 +232,26 @@ static void test_streams_that_a_stop_ends_may_end_the_connection(void **state) {
     serving_leave(serving, fd);
 }
 
+/* The end of the connection is begun in a call of the handler, and others hear of it behind that. */
+static void test_on_stop_is_not_called_in_a_call_of_the_library(void **state) {
+    serving_t *serving = serve(state);
+    int fd = client_connect(serving->port);
+    out.size = 0;
+    h2_put_preface(&out);
+    h2_put_request(&out, 1, false, "/stop", true);
+    round_trip(fd);
+    round_trip(fd);
+    h2_put_request(&out, 3, false, "/last", true);
+    send_all(fd);
+    for (unsigned ended = 0; ended < 2;) {
+        assert_true(h2_read(fd, &frame));
+        ended += frame.type == H2_DATA && (frame.flags & H2_END_STREAM);
+    }
+    assert_int_equal(atomic_load(&work.nested), 0);
+    release_all();
+    serving_leave(serving, fd);
+}
+
 int main(void) {
     test_allocator_install();
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
@@ -226,5 +259,5 @@ int main(void) {
         test_a_deferred_stream_takes_less_than_a_kilobyte, test_a_stream_without_a_window_takes_less_than_a_kilobyte,
         test_deferred_requests_show_their_client_when_it_has_gone,
         test_a_window_may_stay_closed_while_what_was_sent_is_on_its_way, test_a_client_that_has_ended_opens_no_window,
-        test_streams_that_a_stop_ends_may_end_the_connection);
+        test_streams_that_a_stop_ends_may_end_the_connection, test_on_stop_is_not_called_in_a_call_of_the_library);
 }
