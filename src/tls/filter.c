@@ -324,8 +324,9 @@ static void receive(tls_conn_t *tls, uvhttp__conn_t *conn) {
 /* The session consumes the available part of a record and shows nothing of it before it is complete. Returns how many
  * bytes there are up to the end of the last one that may be completed. */
 static size_t follow_records(position_t *position, const char *data, size_t size, uint32_t *records) {
+    uint32_t left = *records;
     size_t at = 0;
-    while (at<size && * records> 0) {
+    while (at < size && left > 0) {
         size_t step = 1;
         if (position->head < RECORD_HEAD_SIZE) { /* type, version, version, then the size in two bytes */
             position->head++;
@@ -337,9 +338,10 @@ static size_t follow_records(position_t *position, const char *data, size_t size
         at += step;
         if (position->head == RECORD_HEAD_SIZE && position->left == 0) {
             position->head = 0;
-            (*records)--;
+            left--;
         }
     }
+    *records = left;
     return at;
 }
 
