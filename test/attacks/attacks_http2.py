@@ -149,5 +149,5 @@ ATTACKS = [dataclasses.replace(attack, each_kib=MEMORY_KIB) for attack in (
            + [hundred(lambda n: frames.DataFrame(n, data=b"x" * 10000))] * 6, ("RST_STREAM ENHANCE_YOUR_CALM",), hold=True),
     Attack("requests as fast as they go", "iteration_requests_max", START, streams(lambda n: head(n)), ()),
     Attack("messages of WebSockets that grow", "iteration_requests_max", START, [head(1, TUNNEL, end=False)] + GROWN,
-           ("budget_exhausted", "ws_messages_received")),
+           ("budget_exhausted", "ws_messages_received", "GOAWAY FRAME_SIZE_ERROR"), hold=True),
 )]  # fmt: skip

@@ -48,5 +48,5 @@ ATTACKS = [
     Attack("alerts", "", b"", flood(b"\x15\3\1\0\2\1\x5a"), ("rejected_tls_handshake|rejected_tls_alert|rejected_tls_record|rejected_tls_not_tls",), each_kib=SESSION_KIB),
     Attack("garbage behind the handshake's start", "", HELLO + bytes(range(256)) * 64, [], ("rejected_tls_version|rejected_tls_record",), each_kib=SESSION_KIB),
     Attack("plain HTTP", "", WHOLE, [], ("400", "rejected_tls_plain_http"), each_kib=16),
-    Attack("what is no TLS", "", bytes(range(128, 256)) * 100, [], ("rejected_tls_not_tls",), each_kib=SESSION_KIB),
+    Attack("bytes that are no TLS", "", bytes(range(128, 256)) * 100, [], ("rejected_tls_not_tls",), each_kib=SESSION_KIB),
 ]  # fmt: skip
