@@ -152,7 +152,7 @@ static inline bool uvhttp__file_follows(const uvhttp__stream_t *stream, const uv
 /* The segment has left its queue. Its release is called when nothing is under way with any stream, for it may send on
  * one, close or reset it: before the iteration's callbacks of closed streams, and behind its flush. */
 void uvhttp__segment_release(uvhttp__loop_t *loop, uvhttp__segment_t *segment);
-/* Calls what is due, and what becomes due meanwhile. */
+/* Calls the release of each segment in the list, and of those that join it meanwhile. */
 void uvhttp__released_call(uvhttp__loop_t *loop);
 /* `size` bytes less than all of it are gone from its front. */
 void uvhttp__segment_cut(uvhttp__segment_t *segment, size_t size);

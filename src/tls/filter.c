@@ -44,7 +44,7 @@ typedef struct tls_conn {
     bool dead;           /* it has failed: nothing can be encoded or decoded any more */
     bool ended;          /* the peer's close_notify or FIN was reported upwards */
     bool said_end;       /* close_notify is written: what the session has to say after it is discarded */
-    bool direct;         /* what is written goes straight to the descriptor */
+    bool direct;         /* output goes straight to the descriptor */
     bool noted;          /* uvhttp__tls_notes has begun */
     bool kernel;         /* the kernel encrypts: what the session writes is discarded */
 } tls_conn_t;

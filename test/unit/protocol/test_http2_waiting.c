@@ -83,11 +83,15 @@ static void send_all(int fd) {
     out.size = 0;
 }
 
-/* The windows of its streams are closed. */
 static int open_connection(const serving_t *serving) {
     int fd = client_connect(serving->port);
     out.size = 0;
     h2_put_preface(&out);
+    return fd;
+}
+
+static int open_without_windows(const serving_t *serving) {
+    int fd = open_connection(serving);
     h2_put_setting(&out, 4, 0);
     return fd;
 }
@@ -112,7 +116,7 @@ static size_t memory_of_a_stream(int fd, const char *path) {
 
 static void test_a_deferred_stream_takes_less_than_a_kilobyte(void **state) {
     serving_t *serving = serve(state);
-    int fd = open_connection(serving);
+    int fd = open_without_windows(serving);
     size_t size = memory_of_a_stream(fd, "/wait");
     assert_int_equal(atomic_load(&work.begun), STREAMS);
     assert_in_range(size, 64, STREAM_MEMORY_MAX);
@@ -122,7 +126,7 @@ static void test_a_deferred_stream_takes_less_than_a_kilobyte(void **state) {
 
 static void test_a_stream_without_a_window_takes_less_than_a_kilobyte(void **state) {
     serving_t *serving = serve(state);
-    int fd = open_connection(serving);
+    int fd = open_without_windows(serving);
     assert_in_range(memory_of_a_stream(fd, "/text"), 64, STREAM_MEMORY_MAX);
     serving_leave(serving, fd);
 }
@@ -135,7 +139,7 @@ static bool all_are_aborted(void) {
 
 static void test_deferred_requests_show_their_client_when_it_has_gone(void **state) {
     serving_t *serving = serve(state);
-    int fd = open_connection(serving);
+    int fd = open_without_windows(serving);
     (void)memory_of_a_stream(fd, "/wait");
     struct sockaddr_in own;
     socklen_t size = sizeof own;
@@ -212,21 +216,24 @@ static void test_a_client_that_has_ended_opens_no_window(void **state) {
     serving_leave(serving, fd);
 }
 
+/* So many responses with a body of three bytes. */
+static void expect_bodies(int fd, unsigned count) {
+    while (count > 0) {
+        assert_true(h2_read(fd, &frame));
+        count -= frame.type == H2_DATA && frame.size == 3 && (frame.flags & H2_END_STREAM);
+    }
+}
+
 /* The response that ends with its connection ends the others, too, while the server is still about to tell each of
  * them. The ids 1 and 9 are in one bucket. */
 static void test_streams_that_a_stop_ends_may_end_the_connection(void **state) {
     serving_t *serving = serve(state);
-    int fd = client_connect(serving->port);
-    out.size = 0;
-    h2_put_preface(&out);
+    int fd = open_connection(serving);
     for (uint32_t id = 1; id <= 9; id += 2) h2_put_request(&out, id, false, id == 7 ? "/text" : "/stop", true);
     round_trip(fd);
     round_trip(fd); /* on_stop is set by a message */
     uvhttp_server_stop(serving->server);
-    for (unsigned ended = 0; ended < 4;) {
-        assert_true(h2_read(fd, &frame));
-        ended += frame.type == H2_DATA && frame.size == 3 && (frame.flags & H2_END_STREAM);
-    }
+    expect_bodies(fd, 4);
     while (h2_read(fd, &frame)) assert_int_equal(frame.type, H2_GOAWAY);
     release_all();
     serving_leave(serving, fd);
@@ -235,18 +242,13 @@ static void test_streams_that_a_stop_ends_may_end_the_connection(void **state) {
 /* The end of the connection is begun in a call of the handler, and others hear of it behind that. */
 static void test_on_stop_is_not_called_in_a_call_of_the_library(void **state) {
     serving_t *serving = serve(state);
-    int fd = client_connect(serving->port);
-    out.size = 0;
-    h2_put_preface(&out);
+    int fd = open_connection(serving);
     h2_put_request(&out, 1, false, "/stop", true);
     round_trip(fd);
     round_trip(fd);
     h2_put_request(&out, 3, false, "/last", true);
     send_all(fd);
-    for (unsigned ended = 0; ended < 2;) {
-        assert_true(h2_read(fd, &frame));
-        ended += frame.type == H2_DATA && (frame.flags & H2_END_STREAM);
-    }
+    expect_bodies(fd, 2);
     assert_int_equal(atomic_load(&work.nested), 0);
     release_all();
     serving_leave(serving, fd);
